@@ -1,0 +1,3 @@
+//! The `egress-plan` command.
+
+fn main() {}
