@@ -6,5 +6,10 @@
 //! through a provider, `report` tells of it. `run` holds one file a command and is the only place
 //! that sees all of them. `docs/ARCHITECTURE.md` reads on.
 
+pub mod apply;
+pub mod cli;
+pub mod load;
 pub mod plan;
 pub mod provider;
+pub mod report;
+pub mod run;

@@ -1,3 +1,5 @@
 //! The `egress-plan` command.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    egress_plan::run::main(std::env::args_os())
+}

@@ -1,7 +1,7 @@
 //! The plan: what will be done, what will not, and why. Plain data that leaves the executor no
 //! choice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -56,6 +56,23 @@ impl Plan {
     pub fn is_incomplete(&self) -> bool {
         self.held.iter().any(|held| held.verdict == Verdict::Blocked)
             || self.hosts.values().any(|host| matches!(host, HostSummary::Unknown(_)))
+    }
+
+    /// Proxies whose replacement a person asked for by name.
+    pub fn forced_replaces(&self) -> impl Iterator<Item = ProxyKey> + '_ {
+        let forced = |action: &&Action| matches!(action.kind, ActionKind::Replace { forced: true, .. });
+        self.actions.iter().filter(forced).map(|action| action.key.clone())
+    }
+
+    /// Leaves out images that no action of this plan is made from: an image is brought only where
+    /// something needs it.
+    pub(super) fn drop_needless_images(&mut self) {
+        let needed: BTreeSet<(&HostRef, &ImageNeed)> = self
+            .actions
+            .iter()
+            .filter_map(|action| action.kind.make().map(|make| (&action.place, &make.image)))
+            .collect();
+        self.images.retain(|image| needed.contains(&(&image.place, &image.image)));
     }
 
     /// How many actions there are of each kind, and how many proxies are blocked.
@@ -164,10 +181,12 @@ pub enum ActionKind {
         /// What it is made from.
         make: Make,
     },
-    /// Start it.
+    /// Start it, and write the given values into its mark.
     Start {
         /// What must be there.
         expect: Expect,
+        /// The values that its mark is to have.
+        set: MarkUpdate,
     },
     /// Write what changed into its mark.
     Update {
@@ -216,7 +235,7 @@ impl ActionKind {
     pub fn expect(&self) -> Option<&Expect> {
         match self {
             Self::Create { .. } => None,
-            Self::Start { expect }
+            Self::Start { expect, .. }
             | Self::Update { expect, .. }
             | Self::Replace { expect, .. }
             | Self::Delete { expect, .. } => Some(expect),

@@ -41,6 +41,18 @@ impl Fingerprint {
         Self { version, hash: hex::encode(whole.finalize()), parts: short }
     }
 
+    /// Whether what is there (`self`) is not what is `wanted`.
+    ///
+    /// Two versions of the table cannot be compared as a whole; then only parts that both name
+    /// decide, so that a new release with a longer table replaces nothing by itself.
+    #[must_use]
+    pub fn differs(&self, wanted: &Self) -> bool {
+        if self.version == wanted.version {
+            return self.hash != wanted.hash;
+        }
+        self.parts.iter().any(|(name, is)| wanted.parts.get(name).is_some_and(|wants| wants != is))
+    }
+
     /// The names of the parts in which `self` (what is there) and `wanted` differ, with both short
     /// digests; `None` stands for a part that one side does not have.
     #[must_use]
@@ -95,5 +107,14 @@ mod tests {
         let without = Fingerprint::of(1, []);
         assert_ne!(with.hash, without.hash);
         assert_eq!(with.changes(&without).len(), 1);
+    }
+
+    #[test]
+    fn a_new_version_of_the_table_differs_only_by_what_both_name() {
+        let old = Fingerprint::of(1, [("image", b"debian".as_slice()), ("user-data", b"x")]);
+        let longer = Fingerprint::of(2, [("image", b"debian".as_slice()), ("user-data", b"x"), ("new", b"")]);
+        let other = Fingerprint::of(2, [("image", b"alpine".as_slice()), ("user-data", b"x"), ("new", b"")]);
+        assert!(!old.differs(&longer));
+        assert!(old.differs(&other));
     }
 }

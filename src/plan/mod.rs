@@ -7,11 +7,30 @@
 
 pub mod change;
 pub mod desired;
+mod draft;
+mod existing;
 pub mod fingerprint;
+#[cfg(test)]
+mod fixture;
+mod guard;
+mod hold;
+pub mod lint;
 pub mod name;
 pub mod observed;
+mod orphan;
+mod planner;
 pub mod policy;
 pub mod reason;
+mod room;
+pub mod saved;
+pub mod selection;
+pub mod selector;
+mod static_address;
+#[cfg(test)]
+mod tests;
+mod units;
+mod wanted;
+mod withhold;
 
 pub use change::{
     Action, ActionId, ActionKind, Counts, Expect, Guard, Held, HostSummary, ImageAction, Make, MarkUpdate, Plan,
@@ -24,5 +43,8 @@ pub use observed::{
     Address, BaseImage, HostState, HostTrouble, HostView, Instance, Leftover, LockHolder, Mark, MarkState, Observed,
     Power, Standing, Store,
 };
+pub use planner::plan;
 pub use policy::{Bound, OnCatalogueChange, Policy};
 pub use reason::Reason;
+pub use selection::{Selection, Target, TargetError};
+pub use selector::{LabelSelector, SelectorError};

@@ -19,6 +19,59 @@ pub struct Observed {
     pub hosts: BTreeMap<HostRef, HostState>,
 }
 
+impl Observed {
+    /// Turns hosts that share a store with another host into unknown ones (L48): whatever was seen
+    /// there was seen twice.
+    pub fn refuse_shared_stores(&mut self) {
+        let mut by_identity: BTreeMap<String, Vec<HostRef>> = BTreeMap::new();
+        for (place, state) in &self.hosts {
+            if let HostState::Known(view) = state
+                && let Some(identity) = &view.store.identity
+            {
+                by_identity.entry(identity.clone()).or_default().push(place.clone());
+            }
+        }
+        for places in by_identity.into_values().filter(|places| places.len() > 1) {
+            let names: Vec<String> = places.iter().map(ToString::to_string).collect();
+            for place in places {
+                let trouble = HostTrouble {
+                    reason: Reason::DuplicateHost,
+                    message: format!("{} are one daemon and one pool", names.join(" and ")),
+                    hint: Some("give each host of the config a daemon or a pool of its own".to_owned()),
+                };
+                self.hosts.insert(place, HostState::Unknown(trouble));
+            }
+        }
+    }
+}
+
+impl Observed {
+    /// Forgets machines that a host shows and that are another host's of the config to judge, since
+    /// their marks name it and it shows them too: both are one daemon, with pools of their own. A
+    /// misplaced machine that no other host shows stays blocked.
+    pub fn settle_neighbours(&mut self) {
+        let misplaced =
+            |instance: &Instance| matches!(instance.standing, Standing::Blocked { reason: Reason::Misplaced, .. });
+        let at_home: BTreeSet<String> = self
+            .hosts
+            .values()
+            .filter_map(|state| match state {
+                HostState::Known(view) => Some(&view.instances),
+                HostState::Unknown(_) => None,
+            })
+            .flatten()
+            .filter(|instance| !misplaced(instance))
+            .map(|instance| instance.uuid.clone())
+            .collect();
+        for state in self.hosts.values_mut() {
+            let HostState::Known(view) = state else { continue };
+            let before = view.instances.len();
+            view.instances.retain(|instance| !(misplaced(instance) && at_home.contains(&instance.uuid)));
+            view.others += before - view.instances.len();
+        }
+    }
+}
+
 /// A host is known completely or not at all: a partial listing is an unknown host.
 #[derive(Debug, Clone, Serialize)]
 pub enum HostState {
@@ -70,6 +123,10 @@ pub struct HostView {
 pub struct Store {
     /// `pool default`.
     pub name: String,
+    /// What tells it from every other store, so that one store behind two hosts is found out.
+    pub identity: Option<String>,
+    /// The command that makes it usable when it is not.
+    pub start_hint: String,
     /// Whether it can be used; a stopped pool blocks what needs it.
     pub active: bool,
     /// Size.
@@ -122,6 +179,11 @@ pub struct Instance {
     pub standing: Standing,
     /// What the host says it is doing.
     pub power: Power,
+    /// It runs and is not defined any more: it is gone once it stops (C19).
+    pub transient: bool,
+    /// Bytes of the store that its disks take up and may still grow to, their capacity; 0 when they
+    /// are not there. Replacing it gives them back.
+    pub disk_bytes: u64,
     /// Names of its disks that the store does not hold.
     pub missing_disks: Vec<String>,
     /// What deleting it removes: file names.

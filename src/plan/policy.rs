@@ -1,11 +1,15 @@
 //! What the config allows a run to do.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::name::{HostRef, ProxyKey};
+use super::selection::Selection;
 
 /// `policy:` of the config, with what the command line adds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,6 +32,12 @@ pub struct Policy {
     pub take_over: bool,
     /// The plan is a `destroy`: approved deletions are not counted.
     pub destroy: bool,
+    /// `--replace`: machines that a person asked to have made anew.
+    pub replace: BTreeSet<ProxyKey>,
+    /// What actions are withheld from.
+    pub selection: Selection,
+    /// Instances that a former report knew, by host; empty when there is none.
+    pub previously: BTreeMap<HostRef, BTreeSet<String>>,
 }
 
 impl Default for Policy {
@@ -42,6 +52,9 @@ impl Default for Policy {
             new_fleet: false,
             take_over: false,
             destroy: false,
+            replace: BTreeSet::new(),
+            selection: Selection::default(),
+            previously: BTreeMap::new(),
         }
     }
 }
@@ -121,9 +134,32 @@ impl Bound {
     }
 }
 
+impl Policy {
+    /// How many machines may be not ready while others are replaced, out of `total` that are wanted.
+    /// A percentage allows at least one, since a small fleet could never be replaced otherwise; a
+    /// count means what it says, and 0 replaces nothing.
+    #[must_use]
+    pub fn unavailable_of(&self, total: usize) -> usize {
+        match self.max_unavailable {
+            Bound::Count(_) => self.max_unavailable.of(total),
+            Bound::Percent(_) => self.max_unavailable.of(total).max(1),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentage_of_a_small_fleet_still_replaces_one_at_a_time() {
+        for (bound, total, expected) in
+            [("10%", 3, 1), ("50%", 9, 4), ("0%", 3, 1), ("0", 3, 0), ("2", 3, 2), ("100%", 0, 1)]
+        {
+            let policy = Policy { max_unavailable: bound.parse().expect("a bound"), ..Policy::default() };
+            assert_eq!(policy.unavailable_of(total), expected, "{bound} of {total}");
+        }
+    }
 
     #[test]
     fn a_bound_is_a_count_or_a_percentage() {

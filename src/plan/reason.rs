@@ -62,6 +62,8 @@ pub enum Reason {
     StateUnknown,
     /// The machine is between two states and will leave them by itself.
     InTransition,
+    /// The machine runs and is not defined on its host any more: it is gone once it stops.
+    NotPersistent,
     /// The mark names another domain: the machine was copied.
     CopiedMark,
     /// The mark names another host.
@@ -108,6 +110,8 @@ pub enum Reason {
     AddressUnknown,
     /// Everything is as wanted.
     AsWanted,
+    /// An action for it is planned and not done.
+    Planned,
     /// Nobody has looked from outside yet.
     NotProbed,
 }

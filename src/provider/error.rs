@@ -9,8 +9,6 @@ pub enum Class {
     Permanent,
     /// Too little space or too many instances: blocked, and the next run tries again.
     Quota,
-    /// What was looked for is gone: success for a delete.
-    NotFound,
     /// The world is not what the plan saw: nothing was done.
     Changed,
     /// The run was interrupted.
@@ -26,7 +24,6 @@ impl Class {
         match self {
             Self::Permanent => "permanent",
             Self::Quota => "quota",
-            Self::NotFound => "notFound",
             Self::Changed => "changed",
             Self::Cancelled => "cancelled",
             Self::Transient => "transient",
@@ -50,8 +47,6 @@ pub struct ProviderError {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// Whether the change may have happened all the same, since its answer was lost.
-    pub unknown_outcome: bool,
 }
 
 impl ProviderError {
@@ -64,15 +59,7 @@ impl ProviderError {
         object: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        Self {
-            class,
-            reason,
-            operation,
-            object: object.into(),
-            message: clean(&message.into()),
-            hint: None,
-            unknown_outcome: false,
-        }
+        Self { class, reason, operation, object: object.into(), message: clean(&message.into()), hint: None }
     }
 
     /// Adds what to do.

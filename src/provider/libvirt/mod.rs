@@ -1,3 +1,43 @@
 //! The libvirt provider: machines on KVM hosts that are reached over SSH.
 
+mod address;
+mod bases;
+mod blueprint;
+mod change;
+mod check;
+mod classify;
+pub mod cloud_init;
+pub mod config;
+mod create;
+mod delete;
+pub mod domain_read;
+pub mod domain_xml;
 pub mod host;
+pub mod image;
+mod image_cache;
+mod links;
+mod lock;
+mod machine;
+pub mod mark;
+pub mod naming;
+mod observe;
+mod power;
+mod provider;
+mod prune;
+mod recording;
+pub mod resolve;
+pub mod seed;
+mod session;
+mod simulated;
+mod site;
+mod sources;
+mod stages;
+mod users;
+mod view;
+pub mod volume_xml;
+mod work;
+pub mod xml;
+
+pub use links::Links;
+pub use provider::{LibvirtProvider, RunContext};
+pub use recording::record;

@@ -1,0 +1,508 @@
+//! The provider: joins config, sessions and operations behind the trait that the executor knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::bases::Pool;
+use super::blueprint::blueprint;
+use super::check;
+use super::config::{Access, Host, LibvirtConfig};
+use super::create::Blueprint;
+use super::host::calls::{DomainRow, Which};
+use super::host::link::Purpose;
+use super::host::traced::Budgets;
+use super::image::{Downloads, Watch};
+use super::image_cache::{self, Spooled};
+use super::links::Links;
+use super::lock;
+use super::naming::RunId;
+use super::observe::{self, MarkText, Survey, survey};
+use super::prune;
+use super::session::{Session, dial_failure, drop_on_thread, on_thread};
+use super::simulated;
+use super::site::Site;
+use super::sources::ImageSources;
+use super::view::view;
+use super::work::Work;
+use super::{address, machine};
+use crate::plan::{Action, Address, HostRef, HostTrouble, HostView, ImageNeed, Label, Managed, Power, Proxy, Reason};
+use crate::provider::error::{Class, ProviderError};
+use crate::provider::{
+    CheckReport, Depth, Direction, Done, HostImage, LockAttempt, Progress, Provider, Prunable, Prunables, Pruned,
+    StepContext, Transfer,
+};
+
+/// From so many domains on, marks are read over several connections.
+const SPREAD_FROM: usize = 32;
+/// Connections over which marks are read, the first included. Each costs one more listing.
+const SPREAD_OVER: usize = 3;
+/// Machines whose addresses are read at a time.
+const ADDRESSES_AT_A_TIME: usize = 4;
+/// How long removing an unfinished image may take, a cancelled run included.
+const CLEAN_UP: Duration = Duration::from_secs(30);
+
+/// What a run tells its libvirt entries.
+pub struct RunContext {
+    /// The ownership scope.
+    pub fleet: Label,
+    /// The run.
+    pub run: RunId,
+    /// The source of manifests, where there is one.
+    pub source: Option<String>,
+    /// Every place of the config.
+    pub places: BTreeSet<HostRef>,
+    /// Names of wanted instances, by place.
+    pub wanted: BTreeMap<HostRef, BTreeSet<String>>,
+    /// Images of manifests that are URLs.
+    pub url_images: BTreeSet<String>,
+    /// Ends image uploads.
+    pub stop: CancellationToken,
+    /// Whether a start is followed until the domain runs.
+    pub wait_running: bool,
+}
+
+/// One entry of type libvirt.
+pub struct LibvirtProvider {
+    config: Arc<LibvirtConfig>,
+    source: Option<String>,
+    links: Arc<Links>,
+    sessions: BTreeMap<Label, Arc<Session>>,
+    images: ImageSources,
+    downloads: Arc<Downloads>,
+    stop: CancellationToken,
+    /// How long a start is followed; not at all when absent.
+    running: Option<Duration>,
+}
+
+impl LibvirtProvider {
+    /// Joins an entry's config with what the run says. Dials nothing.
+    #[must_use]
+    pub fn new(config: Arc<LibvirtConfig>, links: Arc<Links>, downloads: Arc<Downloads>, run: &RunContext) -> Self {
+        let images = ImageSources::new(&config, &run.url_images);
+        let sessions = config
+            .hosts
+            .iter()
+            .map(|(name, host)| {
+                let place = HostRef { entry: config.entry.clone(), host: name.clone() };
+                let site = Site {
+                    fleet: run.fleet.clone(),
+                    aliases: host.aliases.clone(),
+                    places: run.places.clone(),
+                    image_ids: images.ids(),
+                    run: run.run.clone(),
+                    pool: host.pool.clone(),
+                    reserve: host.pool_reserve,
+                    wanted: run.wanted.get(&place).cloned().unwrap_or_default(),
+                    place,
+                };
+                let session = Session::new(site, links.link(name, host), budgets(&config), config.budgets.dial);
+                (name.clone(), Arc::new(session))
+            })
+            .collect();
+        let running = run.wait_running.then_some(config.budgets.wait_running);
+        Self { config, source: run.source.clone(), links, sessions, images, downloads, stop: run.stop.clone(), running }
+    }
+
+    fn session(&self, host: &Label) -> Result<&Arc<Session>, ProviderError> {
+        self.sessions.get(host).ok_or_else(|| {
+            ProviderError::new(
+                Class::Permanent,
+                Reason::Unresolved,
+                "find the host",
+                host.to_string(),
+                "it is not in the config",
+            )
+        })
+    }
+
+    fn host(&self, host: &Label) -> Result<&Host, ProviderError> {
+        self.config.hosts.get(host).ok_or_else(|| {
+            ProviderError::new(
+                Class::Permanent,
+                Reason::Unresolved,
+                "find the host",
+                host.to_string(),
+                "it is not in the config",
+            )
+        })
+    }
+
+    /// The survey and every domain's mark, over several connections where there are many.
+    async fn look(
+        &self,
+        session: &Arc<Session>,
+        refresh: bool,
+    ) -> Result<(Survey, Vec<(Uuid, MarkText)>), HostTrouble> {
+        let site = session.site.clone();
+        let (survey, mut marks, rest) = session
+            .with(&self.stop, move |calls| {
+                Ok(survey(calls, &site, refresh).and_then(|survey| {
+                    let (mine, rest) = share(&survey.domains);
+                    let marks = observe::read_marks(calls, &mine)?;
+                    Ok((survey, marks, rest))
+                }))
+            })
+            .await
+            .map_err(observe::unknown)??;
+        let others = rest.into_iter().map(|rows| async move {
+            session
+                .with(&self.stop, move |calls| {
+                    // The listing gives this connection handles of its own.
+                    let listed = calls.list_domains(Which::Persistent);
+                    let listed = listed.map_err(|error| super::classify::classify("list the domains", "", &error))?;
+                    drop(listed);
+                    Ok(observe::read_marks(calls, &rows))
+                })
+                .await
+                .map_err(observe::unknown)?
+        });
+        for more in futures::future::join_all(others).await {
+            marks.extend(more?);
+        }
+        Ok((survey, marks))
+    }
+
+    async fn confirm_missing_disks(&self, session: &Arc<Session>, view: &mut HostView) -> Result<(), HostTrouble> {
+        let names: Vec<String> = view.instances.iter().flat_map(|instance| instance.missing_disks.clone()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let there: BTreeSet<String> = session
+            .with(&self.stop, move |calls| {
+                let mut there = BTreeSet::new();
+                for name in names {
+                    let found = calls
+                        .volume(&name)
+                        .map_err(|error| super::classify::classify("look at the disk", &name, &error))?;
+                    there.extend(found.map(|volume| volume.name));
+                }
+                Ok(there)
+            })
+            .await
+            .map_err(observe::unknown)?;
+        for instance in &mut view.instances {
+            instance.missing_disks.retain(|name| !there.contains(name));
+        }
+        Ok(())
+    }
+
+    async fn read_addresses(&self, session: &Arc<Session>, view: &mut HostView) {
+        let running =
+            view.instances.iter_mut().filter(|instance| instance.mark().is_some() && instance.power == Power::Running);
+        stream::iter(running)
+            .for_each_concurrent(ADDRESSES_AT_A_TIME, |instance| async move {
+                instance.address = self.address_of(session, &instance.uuid).await;
+            })
+            .await;
+    }
+
+    async fn address_of(&self, session: &Arc<Session>, uuid: &str) -> Address {
+        let Ok(uuid) = Uuid::parse_str(uuid) else { return Address::Unknown("not a UUID".to_owned()) };
+        let read = session.with(&self.stop, move |calls| Ok(address::read(calls, uuid))).await;
+        read.unwrap_or_else(|failure| Address::Unknown(failure.to_string()))
+    }
+
+    async fn upload(
+        &self,
+        session: &Arc<Session>,
+        need: &ImageNeed,
+        spooled: Spooled,
+        context: &StepContext,
+    ) -> Result<(), ProviderError> {
+        let connection = session
+            .open(Purpose::Upload, &context.cancel, self.config.budgets.dial)
+            .await
+            .map_err(|error| dial_failure(&error))?;
+        let (site, need_there, tell) = (session.site.clone(), need.clone(), Arc::clone(&context.tell));
+        let nonce: String = Uuid::new_v4().simple().to_string().chars().take(12).collect();
+        let fence = session.fence.clone();
+        let (result, connection) = on_thread(connection, move |calls| {
+            fence.check(calls)?;
+            let total = Some(spooled.bytes);
+            let mut sent = |done: u64| {
+                let (image, place) = (need_there.key.clone(), Some(site.place.clone()));
+                tell(Progress::Transfer(Transfer { direction: Direction::Upload, image, place, done, total }));
+            };
+            Ok(image_cache::put(calls, &site.place.entry, &need_there, &spooled, &nonce, &mut sent))
+        })
+        .await?;
+        // The connection goes before anything is cleaned up, so that nothing writes any more.
+        drop_on_thread(connection).await;
+        let Err((failure, unfinished)) = result? else { return Ok(()) };
+        if let Some(base) = unfinished {
+            // Its own token: an interrupted run cleans up all the same.
+            let clean_up = CancellationToken::new();
+            let removal = session.with(&clean_up, move |calls| image_cache::discard(calls, &base));
+            match tokio::time::timeout(CLEAN_UP, removal).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(host = %session.site.place, %error, "an unfinished image was left behind; it has no proof and is never used");
+                }
+                Err(_) => {
+                    tracing::warn!(host = %session.site.place, "an unfinished image was left behind, for the host did not answer in time; it is never used");
+                }
+            }
+        }
+        Err(failure)
+    }
+}
+
+/// Passes the progress of a download on.
+struct Told {
+    tell: Arc<dyn Fn(Progress) + Send + Sync>,
+    image: String,
+}
+
+impl Watch for Told {
+    fn progress(&self, done: u64, total: Option<u64>) {
+        let image = self.image.clone();
+        (self.tell)(Progress::Transfer(Transfer { direction: Direction::Download, image, place: None, done, total }));
+    }
+
+    fn attempt_failed(&self, attempt: u32, error: &ProviderError) {
+        tracing::warn!(image = %self.image, attempt, %error, "a download is tried again");
+    }
+}
+
+pub(super) fn budgets(config: &LibvirtConfig) -> Budgets {
+    Budgets {
+        ordinary: config.budgets.call,
+        start: config.budgets.start,
+        small_upload: config.budgets.small_upload,
+        upload: config.budgets.image_upload,
+        upload_silence: config.budgets.transfer_idle,
+    }
+}
+
+type Rows = Vec<(DomainRow, Which)>;
+
+/// What the first connection reads itself, and what others read. Transient domains are few, and only
+/// the first connection has handles of them.
+fn share(domains: &[(DomainRow, Which)]) -> (Rows, Vec<Rows>) {
+    if domains.len() < SPREAD_FROM {
+        return (domains.to_vec(), Vec::new());
+    }
+    let (persistent, mut mine): (Rows, Rows) =
+        domains.iter().cloned().partition(|(_, which)| *which == Which::Persistent);
+    let mut parts = persistent.chunks(persistent.len().div_ceil(SPREAD_OVER).max(1)).map(<[_]>::to_vec);
+    mine.extend(parts.next().into_iter().flatten());
+    (mine, parts.collect())
+}
+
+#[async_trait]
+impl Provider for LibvirtProvider {
+    fn entry(&self) -> &Label {
+        &self.config.entry
+    }
+
+    fn hosts(&self) -> Vec<Label> {
+        self.sessions.keys().cloned().collect()
+    }
+
+    async fn reach(&self, host: &Label) -> Result<(), HostTrouble> {
+        let session = self.session(host).map_err(observe::unknown)?;
+        session
+            .with(&self.stop, |calls| {
+                calls
+                    .libvirt_version()
+                    .map(drop)
+                    .map_err(|error| super::classify::classify("ask for the version", "", &error))
+            })
+            .await
+            .map_err(observe::unknown)
+    }
+
+    async fn lock(&self, host: &Label) -> Result<LockAttempt, HostTrouble> {
+        let session = self.session(host).map_err(observe::unknown)?;
+        let site = session.site.clone();
+        let (attempt, held) =
+            session.with_lock(move |calls| lock::acquire(calls, &site)).await.map_err(observe::unknown)?;
+        session.fence.set(held);
+        Ok(attempt)
+    }
+
+    async fn renew(&self, host: &Label) -> Result<(), ProviderError> {
+        let session = self.session(host)?;
+        let (site, fence) = (session.site.clone(), session.fence.clone());
+        session.with_lock(move |calls| lock::renew(calls, &site, &fence)).await
+    }
+
+    async fn unlock(&self, host: &Label) {
+        let Ok(session) = self.session(host) else { return };
+        let Some(held) = session.fence.held() else { return };
+        session.fence.set(None);
+        if session.is_suspect() {
+            tracing::warn!(host = %session.site.place, "an answer was lost, so the lock of this host is left to run out by itself");
+            return;
+        }
+        if let Err(error) = session.with_lock(move |calls| lock::release(calls, &held)).await {
+            tracing::warn!(host = %session.site.place, %error, "the lock could not be given back; it runs out by itself");
+        }
+    }
+
+    async fn observe(&self, host: &Label, depth: Depth) -> Result<HostView, HostTrouble> {
+        let session = self.session(host).map_err(observe::unknown)?;
+        let (survey, marks) = self.look(session, depth == Depth::Locked).await?;
+        let mut view = view(&session.site, &survey, &marks, jiff::Timestamp::now()).map_err(|message| HostTrouble {
+            reason: Reason::PoolLooksUnmounted,
+            message,
+            hint: Some(format!(
+                "mount the pool's file system on the host, then: virsh -c qemu:///system pool-refresh {}",
+                session.site.pool
+            )),
+        })?;
+        if depth == Depth::Locked {
+            // Whoever holds the lock is this run; what others left is what a dead run left.
+            view.lock = None;
+        }
+        self.confirm_missing_disks(session, &mut view).await?;
+        if depth == Depth::Addresses {
+            self.read_addresses(session, &mut view).await;
+        }
+        Ok(view)
+    }
+
+    async fn ensure_image(&self, host: &Label, need: &ImageNeed, context: &StepContext) -> Result<Done, ProviderError> {
+        let session = self.session(host)?;
+        let (fence, wanted) = (session.fence.clone(), need.clone());
+        let find = move |calls: &mut dyn super::host::calls::Calls| {
+            fence.check(calls)?;
+            image_cache::find(calls, &wanted)
+        };
+        if session.with(&context.cancel, find).await?.is_some() {
+            return Ok(Done { already: true, ..Done::default() });
+        }
+        let begun = std::time::Instant::now();
+        (context.tell)(Progress::Stage("download"));
+        let source = self.images.source(need)?;
+        let watch = Told { tell: Arc::clone(&context.tell), image: need.key.clone() };
+        // Whichever made the file keeps it until the upload is over.
+        let (spooled, _kept): (Spooled, Box<dyn Send + Sync>) = match &self.host(host)?.access {
+            Access::Recorded(_) => {
+                let (spooled, path) = simulated::image(&source)?;
+                (spooled, Box::new(path))
+            }
+            Access::Ssh(_) | Access::Local { .. } => {
+                let fetched = self.downloads.fetch(&source, &watch, &context.cancel).await?;
+                let spooled = Spooled {
+                    path: fetched.path.clone(),
+                    bytes: fetched.bytes,
+                    sha256: fetched.sha256.clone(),
+                    format: source.format,
+                };
+                (spooled, Box::new(fetched))
+            }
+        };
+        let downloaded = begun.elapsed();
+        (context.tell)(Progress::Stage("upload"));
+        let (bytes, reserve, wanted) = (spooled.bytes, session.site.reserve, need.clone());
+        session.with(&context.cancel, move |calls| image_cache::check_space(calls, &wanted, bytes, reserve)).await?;
+        let begun = std::time::Instant::now();
+        self.upload(session, need, spooled, context).await?;
+        Ok(Done { stages: vec![("download", downloaded), ("upload", begun.elapsed())], ..Done::default() })
+    }
+
+    async fn act(
+        &self,
+        action: &Action,
+        proxy: Option<(&Proxy, &Managed)>,
+        context: &StepContext,
+    ) -> Result<Done, ProviderError> {
+        let session = self.session(&action.place.host)?;
+        let host = self.host(&action.place.host)?;
+        let plan = match action.kind.make() {
+            Some(make) => {
+                let (proxy, managed) = proxy.ok_or_else(|| {
+                    machine::changed(Reason::Changed, &action.instance, "the proxy is not wanted any more")
+                })?;
+                Some(Blueprint {
+                    running: self.running,
+                    ..blueprint(&self.config, host, &session.site, self.source.as_deref(), proxy, managed, make)?
+                })
+            }
+            None => None,
+        };
+        let work = Work {
+            site: session.site.clone(),
+            fence: session.fence.clone(),
+            instance: action.instance.clone(),
+            kind: action.kind.clone(),
+            blueprint: plan,
+            drain: self.config.drain_timeout,
+            running: self.running,
+            context: context.clone(),
+        };
+        session.with(&context.cancel, move |calls| work.run(calls)).await
+    }
+
+    async fn address(&self, host: &Label, uuid: &str) -> Address {
+        match self.session(host) {
+            Ok(session) => self.address_of(session, uuid).await,
+            Err(failure) => Address::Unknown(failure.to_string()),
+        }
+    }
+
+    async fn check(&self, host: &Label, budget: Duration) -> CheckReport {
+        match (self.session(host), self.host(host)) {
+            (Ok(session), Ok(settings)) => {
+                // A connection of its own, so that a check never disturbs real work (L9).
+                let link = self.links.link(host, settings);
+                check::check(&self.config, settings, &session.site, link, budgets(&self.config), budget).await
+            }
+            (Err(failure), _) | (_, Err(failure)) => {
+                check::failed(HostRef { entry: self.config.entry.clone(), host: host.clone() }, failure)
+            }
+        }
+    }
+
+    async fn images(&self, host: &Label) -> Result<Vec<HostImage>, HostTrouble> {
+        let session = self.session(host).map_err(observe::unknown)?;
+        let name = session.site.pool.clone();
+        let pool = session.with(&self.stop, move |calls| Pool::read(calls, &name)).await.map_err(observe::unknown)?;
+        Ok(pool.images(&self.config.entry, jiff::Timestamp::now()))
+    }
+
+    async fn prunables(
+        &self,
+        host: &Label,
+        needed: &BTreeSet<String>,
+        leftovers: bool,
+    ) -> Result<Prunables, HostTrouble> {
+        let session = self.session(host).map_err(observe::unknown)?;
+        let (name, fence, needed) = (session.site.pool.clone(), session.fence.clone(), needed.clone());
+        session
+            .with(&self.stop, move |calls| {
+                // Somebody may have made an overlay by hand, of which libvirt has not heard yet.
+                observe::refresh_pool(calls).map_err(|trouble| {
+                    let (reason, message) = (trouble.reason, trouble.message);
+                    ProviderError::new(Class::Transient, reason, "refresh the pool", &name, message)
+                })?;
+                let pool = Pool::read(calls, &name)?;
+                let now = lock::clock(calls, &fence)?;
+                Ok(prune::prunables(&pool, &needed, leftovers, now))
+            })
+            .await
+            .map_err(observe::unknown)
+    }
+
+    async fn prune(&self, host: &Label, item: &Prunable, cancel: &CancellationToken) -> Result<Pruned, ProviderError> {
+        let session = self.session(host)?;
+        let (name, fence, item) = (session.site.pool.clone(), session.fence.clone(), item.clone());
+        session.with(cancel, move |calls| prune::remove(calls, &name, &fence, &item)).await
+    }
+
+    fn calls(&self, host: &Label) -> u64 {
+        self.sessions.get(host).map_or(0, |session| session.call_count())
+    }
+
+    async fn close(&self) {
+        futures::future::join_all(self.sessions.values().map(|session| session.close())).await;
+    }
+}

@@ -1,0 +1,78 @@
+//! Hosts that hold machines of this fleet and that the config does not have (L22). Without this, a
+//! renamed entry or a host taken out of the config leaves its machines running for ever, unseen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::words;
+use super::build::known;
+use super::{MissingHost, Report, ReportInput};
+use crate::plan::HostRef;
+
+const HINT: &str = "if it was renamed, list its former name under `aliases`; to be rid of its machines, put it back with \
+                    `retired: true` and apply";
+
+pub(super) fn hosts(input: &ReportInput<'_>) -> Vec<MissingHost> {
+    let mut found: BTreeMap<(String, Option<HostRef>), BTreeSet<String>> = BTreeMap::new();
+    for (place, view) in known(input) {
+        for (stranger, instance) in &view.strangers {
+            let name = (words::line(stranger), Some(place.clone()));
+            found.entry(name).or_default().insert(words::line(instance));
+        }
+    }
+    if let Some(previous) = input.previous {
+        remembered(input, previous, &mut found);
+    }
+    found
+        .into_iter()
+        .map(|((host, seen_on), instances)| {
+            let machines = match instances.len() {
+                0 => "machines may be there".to_owned(),
+                number => {
+                    format!("{} there", words::count(number, "machine of this fleet is", "machines of this fleet are"))
+                }
+            };
+            let message = match &seen_on {
+                Some(place) => format!("the config does not have {host}, and {machines}, seen on {place}"),
+                None => format!("the config no longer has {host}, and {machines} as far as the previous report knew"),
+            };
+            MissingHost { host, seen_on, instances: instances.into_iter().collect(), message, hint: HINT.to_owned() }
+        })
+        .collect()
+}
+
+/// What the previous report knew of hosts that are gone from the config: those with machines, those
+/// that it could not look at, and those that were missing then already.
+fn remembered(
+    input: &ReportInput<'_>,
+    previous: &Report,
+    found: &mut BTreeMap<(String, Option<HostRef>), BTreeSet<String>>,
+) {
+    let seen: BTreeSet<String> = found.keys().map(|(host, _)| host.clone()).collect();
+    let mut remember = |host: String, instances: BTreeSet<String>| {
+        if !seen.contains(&host) {
+            found.entry((host, None)).or_default().extend(instances);
+        }
+    };
+    let mut machines = previous.instances();
+    for host in previous.hosts.iter().filter(|host| !host.reachable) {
+        machines.entry(host.host.clone()).or_default();
+    }
+    for (host, instances) in machines {
+        if !configured(input, &host) {
+            remember(host.to_string(), instances);
+        }
+    }
+    for missing in previous.missing_hosts.iter().filter(|missing| missing.seen_on.is_none()) {
+        let back = missing.host.parse().is_ok_and(|host| configured(input, &host));
+        if !back {
+            remember(missing.host.clone(), missing.instances.iter().cloned().collect());
+        }
+    }
+}
+
+fn configured(input: &ReportInput<'_>, host: &HostRef) -> bool {
+    let mut hosts = input.desired.hosts.iter();
+    hosts.any(|(place, settings)| {
+        place.entry == host.entry && (place.host == host.host || settings.aliases.contains(&host.host))
+    })
+}

@@ -1,0 +1,90 @@
+//! `apply`: make the fleet equal to what the manifests say.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::execution::{Order, carry_out, check_simulation};
+use super::fleet::{Fleet, Setup, load_all};
+use super::{CommandResult, Context, Failure, Signals, planning};
+use crate::apply::{Limits, Wait};
+use crate::cli::{self, ApplyArgs};
+use crate::plan::saved;
+
+/// Runs the command.
+///
+/// # Errors
+/// Whatever ended the run before anything was done.
+pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
+    let started_at = Timestamp::now();
+    let mut loaded = load_all(&args.manifests, &args.config, context)?;
+    check_simulation(args.simulation.simulate, &loaded.desired)?;
+    let saved = args.plan_file.as_deref().map(read_plan).transpose()?;
+    let previous = planning::previous_report(args.planning.previous_report.as_deref())?;
+    let mut policy = planning::policy(
+        loaded.policy.clone(),
+        &args.planning,
+        args.selection.selection(),
+        &loaded.desired,
+        previous.as_ref(),
+    )?;
+    if let Some(plan) = &saved {
+        // What a person asked for by name when the plan was made is asked for by the plan.
+        policy.replace.extend(plan.forced_replaces());
+    }
+    let signals = Signals::install(args.lock.grace)
+        .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;
+    let fleet = Fleet::new(
+        &Setup {
+            providers: &loaded.providers,
+            desired: &loaded.desired,
+            hosts_at_a_time: args.limits.parallelism.map_or(loaded.concurrency.hosts, usize::from),
+            downloads: loaded.concurrency.downloads,
+            cache_dir: args.cache_dir.clone(),
+            stop: signals.first.clone(),
+            wait_running: args.wait != cli::Wait::None,
+        },
+        context,
+    )?;
+    let wanted = loaded.desired.proxies.len();
+    let order = Order {
+        command: "apply",
+        limits: Limits {
+            hosts: fleet.hosts_at_a_time,
+            per_host: loaded.concurrency.per_host,
+            downloads: loaded.concurrency.downloads,
+            unavailable: policy.unavailable_of(wanted),
+        },
+        policy,
+        wait: match args.wait {
+            cli::Wait::None => Wait::None,
+            cli::Wait::Running => Wait::Running(args.wait_timeout),
+            cli::Wait::Address => Wait::Address(args.wait_timeout),
+        },
+        lock_timeout: args.lock.lock_timeout,
+        timeout: args.limits.timeout,
+        approved: args.auto_approve,
+        output: &args.output,
+        report: args.report.as_deref(),
+        inventory: args.inventory.as_deref(),
+        previous,
+        saved,
+        started_at,
+    };
+    let mut settled = |observed: &crate::plan::Observed| {
+        loaded.settle(observed);
+        loaded.desired.clone()
+    };
+    let result = carry_out(&order, &fleet, &mut settled, &signals, context).await;
+    fleet.close().await;
+    if let Some(folder) = &args.simulation.save_recorded {
+        fleet.save_recorded(folder)?;
+    }
+    result
+}
+
+fn read_plan(path: &Path) -> Result<crate::plan::Plan, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::input(format!("{} cannot be read", path.display())).cause(error.to_string()))?;
+    saved::read(&text).map_err(|error| Failure::input(format!("{} is not a saved plan", path.display())).source(&error))
+}

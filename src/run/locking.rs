@@ -1,0 +1,79 @@
+//! The lock of a run that changes hosts, and the end of its time.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::exit::ExitCode;
+use super::fleet::Fleet;
+use super::{Failure, Kind, Signals};
+use crate::apply::lock::{self, Locked, Locks};
+use crate::apply::{Listener, NotStarted};
+
+/// Locks every host in scope. `None` when a signal came first; nothing is held then, or, after the
+/// second signal, what is held runs out by itself.
+///
+/// # Errors
+/// Another run holds a host.
+pub async fn take_locks(
+    fleet: &Fleet,
+    lock_timeout: Duration,
+    signals: &Signals,
+    listener: &dyn Listener,
+) -> Result<Option<Locked>, Failure> {
+    let taken = tokio::select! {
+        taken = lock::take(&fleet.providers, &fleet.places, fleet.hosts_at_a_time, lock_timeout, &signals.first, listener) => taken,
+        () = signals.second.cancelled() => Err(NotStarted::Interrupted),
+    };
+    match taken {
+        Ok(locked) => Ok(Some(locked)),
+        Err(NotStarted::Interrupted) => Ok(None),
+        Err(NotStarted::Locked { place, holder }) => {
+            let until = holder.until.map_or_else(
+                || "until it is given back".to_owned(),
+                |until| format!("until {until} by the host's clock, unless it is renewed"),
+            );
+            let what = format!("another run is at work on {place}; nothing was done");
+            Err(Failure::new(Kind::World, ExitCode::Locked, what)
+                .cause(format!("run {} holds the lock, {until}", holder.run))
+                .hint("wait for it, or raise --lock-timeout"))
+        }
+    }
+}
+
+/// Gives the locks back, unless the second signal came: then something may still be at work on the
+/// hosts, there is no time to ask, and the locks run out by themselves.
+pub async fn give_back(locks: Locks, signals: &Signals) {
+    if signals.second.is_cancelled() {
+        return locks.abandon();
+    }
+    tokio::select! {
+        () = locks.release() => {}
+        () = signals.second.cancelled() => {}
+    }
+}
+
+/// Ends a run as an interrupt would, once its time is over; never after it was dropped.
+pub struct Deadline(Option<JoinHandle<()>>);
+
+impl Deadline {
+    /// `timeout` from now; none without one.
+    #[must_use]
+    pub fn after(timeout: Option<Duration>, signals: &Signals) -> Self {
+        Self(timeout.map(|timeout| {
+            let signals = signals.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(timeout).await;
+                signals.expire();
+            })
+        }))
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        if let Some(timer) = &self.0 {
+            timer.abort();
+        }
+    }
+}
