@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::execution::{Order, carry_out, check_simulation};
+use super::execution::{Execution, Order, check_simulation};
 use super::fleet::{Fleet, Setup, load_all};
 use super::{CommandResult, Context, Failure, Signals, planning};
 use crate::apply::{Limits, Wait};
@@ -75,7 +75,8 @@ pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
         loaded.settle(observed);
         loaded.desired.clone()
     };
-    let result = carry_out(&order, &fleet, &mut settled, &signals, context).await;
+    let execution = Execution { order: &order, fleet: &fleet, signals: &signals, context };
+    let result = execution.carry_out(&mut settled).await;
     fleet.close().await;
     if let Some(folder) = &args.simulation.save_recorded {
         fleet.save_recorded(folder)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::execution::{Order, carry_out, check_simulation};
+use super::execution::{Execution, Order, check_simulation};
 use super::fleet::{Fleet, Setup, load_config_alone};
 use super::{CommandResult, Context, Failure, Signals};
 use crate::apply::{Limits, Wait};
@@ -64,7 +64,8 @@ pub async fn run(args: &DestroyArgs, context: &Context) -> CommandResult {
         saved: None,
         started_at,
     };
-    let result = carry_out(&order, &fleet, &mut |_| desired.clone(), &signals, context).await;
+    let execution = Execution { order: &order, fleet: &fleet, signals: &signals, context };
+    let result = execution.carry_out(&mut |_| desired.clone()).await;
     fleet.close().await;
     if let Some(folder) = &args.simulation.save_recorded {
         fleet.save_recorded(folder)?;

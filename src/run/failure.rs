@@ -80,6 +80,12 @@ impl Failure {
         Self::new(Kind::Usage, ExitCode::Usage, message)
     }
 
+    /// A signal, or the end of `--timeout`, came before anything was done; exit code 130.
+    #[must_use]
+    pub fn interrupted() -> Self {
+        Self::new(Kind::World, ExitCode::Interrupted, "interrupted; nothing was done")
+    }
+
     /// This program broke a promise of its own; exit code 1.
     #[must_use]
     pub fn bug(message: impl Into<String>) -> Self {

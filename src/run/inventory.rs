@@ -1,7 +1,7 @@
 //! `inventory`: the proxies that clients may use, on stdout or in a file.
 
-use super::execution::{plain_list, write_inventory};
 use super::look::{Request, look};
+use super::telling::{plain_list, write_inventory};
 use super::{CommandResult, Context, ExitCode, Failure, planning};
 use crate::cli::{InventoryArgs, InventoryFormat};
 use crate::report::Inventory;

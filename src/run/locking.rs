@@ -10,35 +10,34 @@ use super::{Failure, Kind, Signals};
 use crate::apply::lock::{self, Locked, Locks};
 use crate::apply::{Listener, NotStarted};
 
-/// Locks every host in scope. `None` when a signal came first; nothing is held then, or, after the
-/// second signal, what is held runs out by itself.
+/// Locks every host in scope.
 ///
 /// # Errors
-/// Another run holds a host.
+/// Another run holds a host, or a signal came first. Nothing is held then, or, after the second
+/// signal, what is held runs out by itself.
 pub async fn take_locks(
     fleet: &Fleet,
     lock_timeout: Duration,
     signals: &Signals,
     listener: &dyn Listener,
-) -> Result<Option<Locked>, Failure> {
+) -> Result<Locked, Failure> {
     let taken = tokio::select! {
         taken = lock::take(&fleet.providers, &fleet.places, fleet.hosts_at_a_time, lock_timeout, &signals.first, listener) => taken,
         () = signals.second.cancelled() => Err(NotStarted::Interrupted),
     };
-    match taken {
-        Ok(locked) => Ok(Some(locked)),
-        Err(NotStarted::Interrupted) => Ok(None),
-        Err(NotStarted::Locked { place, holder }) => {
+    taken.map_err(|not_started| match not_started {
+        NotStarted::Interrupted => Failure::interrupted(),
+        NotStarted::Locked { place, holder } => {
             let until = holder.until.map_or_else(
                 || "until it is given back".to_owned(),
                 |until| format!("until {until} by the host's clock, unless it is renewed"),
             );
             let what = format!("another run is at work on {place}; nothing was done");
-            Err(Failure::new(Kind::World, ExitCode::Locked, what)
+            Failure::new(Kind::World, ExitCode::Locked, what)
                 .cause(format!("run {} holds the lock, {until}", holder.run))
-                .hint("wait for it, or raise --lock-timeout"))
+                .hint("wait for it, or raise --lock-timeout")
         }
-    }
+    })
 }
 
 /// Gives the locks back, unless the second signal came: then something may still be at work on the

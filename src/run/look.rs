@@ -7,9 +7,9 @@ use std::time::Duration;
 use ipnet::IpNet;
 use jiff::Timestamp;
 
-use super::execution::result_of;
 use super::exit::{ExitCode, Facts, pick};
 use super::fleet::{Fleet, Setup, load_all, load_config_alone};
+use super::telling::run_info;
 use super::{Context, Failure, Signals, planning};
 use crate::cli::{ConfigArgs, LimitArgs, ManifestArgs};
 use crate::load::{Concurrency, ProviderConfig};
@@ -18,7 +18,7 @@ use crate::plan::{
     ProxyKey, Resolved, Selection, plan,
 };
 use crate::provider::Depth;
-use crate::report::{Report, ReportInput, RunInfo, document};
+use crate::report::{Report, ReportInput, document};
 
 /// Takes signals over for a command that only looks: there is nothing to drain, so the first ends it.
 ///
@@ -104,17 +104,7 @@ pub async fn look(request: &Request<'_>, context: &Context) -> Result<Option<(Re
     let plan = plan(&wanted.desired, &observed, &wanted.policy, Timestamp::now());
     let code =
         pick(&Facts { failed: planning::every_host_lost(&plan), incomplete: plan.is_incomplete(), ..Facts::default() });
-    let run = RunInfo {
-        id: context.run.to_string(),
-        command: request.command.to_owned(),
-        fleet: wanted.desired.fleet.clone(),
-        tool: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at,
-        ended_at: Timestamp::now(),
-        result: result_of(code),
-        exit_code: code.number(),
-        recorded: plan.recorded,
-    };
+    let run = run_info(request.command, &wanted.desired, &plan, started_at, code, context);
     let mut report = document::build(&ReportInput {
         run: &run,
         desired: &wanted.desired,

@@ -1,6 +1,7 @@
 //! One file a command, and the frame around them: the only place that sees every other folder.
 
 pub mod apply;
+pub mod approval;
 pub mod check;
 pub mod completions;
 pub mod destroy;
@@ -21,6 +22,7 @@ pub mod schema;
 pub mod signals;
 pub mod status;
 pub mod telemetry;
+pub mod telling;
 pub mod terminal;
 pub mod validate;
 pub mod version;

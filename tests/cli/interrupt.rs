@@ -9,7 +9,7 @@ use russh::keys::{Algorithm, PrivateKey};
 use super::lab::Lab;
 
 /// A lab whose only host is a listener of this process that never answers.
-fn silent() -> (Lab, TcpListener) {
+pub(super) fn silent() -> (Lab, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let lab = Lab::new();
     let key = PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519).expect("a key");

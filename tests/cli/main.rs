@@ -3,6 +3,8 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod commands;
+#[cfg(feature = "libvirt")]
+mod early_end;
 mod help;
 mod images;
 #[cfg(feature = "libvirt")]

@@ -14,7 +14,7 @@ use crate::plan::{Desired, HostState, ImageAction, Observed, Plan};
 use crate::provider::Depth;
 use crate::report::words;
 use crate::run::execution::{check_simulation, progress};
-use crate::run::exit::{ExitCode, Facts, pick};
+use crate::run::exit::{Facts, pick};
 use crate::run::fleet::{Fleet, Setup, load_all};
 use crate::run::locking::{Deadline, give_back, take_locks};
 use crate::run::{CommandResult, Context, Failure, Signals};
@@ -59,9 +59,7 @@ async fn under_lock(
     let progress = Arc::new(progress(context));
     let listener: Arc<dyn crate::apply::Listener> = progress.clone();
     let _deadline = Deadline::after(args.limits.timeout, signals);
-    let Some(locked) = take_locks(fleet, args.lock.lock_timeout, signals, &*listener).await? else {
-        return Ok(ExitCode::Interrupted);
-    };
+    let locked = take_locks(fleet, args.lock.lock_timeout, signals, &*listener).await?;
     let observed = fleet.observe(Depth::Locked, &locked.unreachable).await;
     loaded.settle(&observed);
     let (unknown, all_unknown) = tell_of_unknown(&observed, context);

@@ -13,7 +13,8 @@ use crate::load::Loaded;
 use crate::plan::{HostRef, HostState, HostTrouble, Observed};
 use crate::provider::{Depth, Prunable, Prunables, Pruned};
 use crate::report::prune::{PruneOutcome, outcome, proposal};
-use crate::run::execution::{check_simulation, confirm, progress};
+use crate::run::approval::{confirm, not_approved};
+use crate::run::execution::{check_simulation, progress};
 use crate::run::exit::{ExitCode, Facts, pick};
 use crate::run::fleet::{Fleet, Setup, load_all};
 use crate::run::locking::{Deadline, give_back, take_locks};
@@ -43,7 +44,7 @@ pub(super) async fn run(args: &ImagesPruneArgs, context: &Context) -> CommandRes
     fleet.narrow(&args.hosts)?;
     let _deadline = Deadline::after(args.limits.timeout, &signals);
     let result = match take_locks(&fleet, args.lock.lock_timeout, &signals, &progress(context)).await {
-        Ok(Some(locked)) => {
+        Ok(locked) => {
             let work = under_lock(args, &mut loaded, &fleet, &locked.unreachable, &signals, context);
             let done = tokio::select! {
                 result = work => Some(result),
@@ -53,7 +54,6 @@ pub(super) async fn run(args: &ImagesPruneArgs, context: &Context) -> CommandRes
             give_back(locked.locks, &signals).await;
             done.unwrap_or(Ok(ExitCode::Interrupted))
         }
-        Ok(None) => Ok(ExitCode::Interrupted),
         Err(failure) => Err(failure),
     };
     fleet.close().await;
@@ -76,7 +76,7 @@ async fn under_lock(
     let found = find(loaded, fleet, &mut observed, args.leftovers).await;
     let (unknown, all_unknown) = tell_of_unknown(&observed, context);
     if signals.interrupted() {
-        return Ok(ExitCode::Interrupted);
+        return Err(Failure::interrupted());
     }
     let found = without_neighbours(&found);
     context.terminal.data(proposal(&found, Timestamp::now()).as_bytes())?;
@@ -85,10 +85,7 @@ async fn under_lock(
         return Ok(pick(&facts));
     }
     if !args.auto_approve && !confirm(context, signals).await? {
-        if signals.interrupted() {
-            return Ok(ExitCode::Interrupted);
-        }
-        return Err(Failure::world("not approved; nothing was done"));
+        return Err(not_approved(signals));
     }
     let outcomes = remove(fleet, &found, signals).await;
     context.terminal.data(outcome(&outcomes).as_bytes())?;

@@ -1,0 +1,158 @@
+//! What a run writes at its end: text, report, inventory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::execution::{Ended, Execution};
+use super::exit::ExitCode;
+use super::fleet::Fleet;
+use super::{Context, Failure, planning};
+use crate::cli::PlanFormat;
+use crate::plan::{Address, Desired, HostState, Mode, Observed, Plan, ProxyKey};
+use crate::provider::Depth;
+use crate::report::inventory::{Format, Keep, Template, write_atomically};
+use crate::report::{Inventory, Report, ReportInput, RunInfo, RunResult, document, human, markdown};
+
+/// Writes what the run came to, wherever the command line says. An inventory is left as it is when
+/// the run ended before anything was planned: it knows nothing new.
+///
+/// # Errors
+/// What the file system said.
+pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> Result<(), Failure> {
+    let Execution { order, fleet, context, .. } = execution;
+    let Ended { desired, observed, plan, outcome, end } = ended;
+    let code = end.as_ref().map_or_else(|failure| failure.exit, |code| *code);
+    let asked = order.report.is_some()
+        || order.inventory.is_some()
+        || order.output.json_into.is_some()
+        || order.output.output == PlanFormat::Json;
+    // A run that was ended has no time to ask for addresses; the last known ones are kept as stale.
+    let addresses = if asked && code != ExitCode::Interrupted {
+        addresses(fleet, desired, observed).await
+    } else {
+        BTreeMap::new()
+    };
+    let run = run_info(order.command, desired, plan, order.started_at, code, context);
+    let report = document::build(&ReportInput {
+        run: &run,
+        desired,
+        observed,
+        plan,
+        outcome: outcome.as_ref(),
+        addresses: &addresses,
+        figures: &fleet.figures(),
+        boot_deadlines: &fleet.boot_deadlines,
+        generations: &BTreeMap::new(),
+        previous: order.previous.as_ref(),
+    });
+    match order.output.output {
+        PlanFormat::Human => {
+            if let Some(outcome) = outcome {
+                let text = human::outcome(plan, outcome, planning::style(context.terminal.color_out));
+                context.terminal.data(format!("\n{text}").as_bytes())?;
+            }
+        }
+        PlanFormat::Json => context.terminal.data(planning::json_text(&report)?.as_bytes())?,
+        PlanFormat::Markdown => {
+            let text = markdown::comment(plan, outcome.as_ref(), markdown::MAX_BYTES);
+            context.terminal.data(text.as_bytes())?;
+        }
+    }
+    planning::json_into(order.output, &report)?;
+    if let Some(path) = order.report {
+        planning::write_file(path, &planning::json_text(&report)?)?;
+    }
+    if let (Some(path), Ok(_)) = (order.inventory, end) {
+        write_inventory(path, &Format::Json, &report)?;
+    }
+    Ok(())
+}
+
+/// The run, for the report.
+#[must_use]
+pub fn run_info(
+    command: &str,
+    desired: &Desired,
+    plan: &Plan,
+    started_at: Timestamp,
+    code: ExitCode,
+    context: &Context,
+) -> RunInfo {
+    RunInfo {
+        id: context.run.to_string(),
+        command: command.to_owned(),
+        fleet: desired.fleet.clone(),
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at,
+        ended_at: Timestamp::now(),
+        result: result_of(code),
+        exit_code: code.number(),
+        recorded: plan.recorded,
+    }
+}
+
+/// Writes an inventory; one that was not empty is not replaced by an empty one.
+///
+/// # Errors
+/// What the file system said, or that the file is kept.
+pub fn write_inventory(path: &Path, format: &Format, report: &Report) -> Result<(), Failure> {
+    let rendered = format
+        .render(&Inventory::of(report))
+        .map_err(|error| Failure::bug("the inventory cannot be written as text").cause(error.to_string()))?;
+    write_atomically(path, rendered.text.as_bytes(), Keep::NonEmpty(format, &rendered))
+        .map(drop)
+        .map_err(|error| Failure::world("the inventory was not written").source(&error))
+}
+
+/// The format of plain lists.
+#[must_use]
+pub fn plain_list() -> Format {
+    Format::List(Template::default())
+}
+
+/// Addresses after the run, by proxy. A machine at the place where it is wanted wins over one that
+/// is on its way out.
+async fn addresses(fleet: &Fleet, desired: &Desired, before: &Observed) -> BTreeMap<ProxyKey, Address> {
+    let unreachable = before
+        .hosts
+        .iter()
+        .filter_map(|(place, state)| match state {
+            HostState::Unknown(trouble) => Some((place.clone(), trouble.clone())),
+            HostState::Known(_) => None,
+        })
+        .collect();
+    let after = fleet.observe(Depth::Addresses, &unreachable).await;
+    let mut addresses = BTreeMap::new();
+    for (place, state) in &after.hosts {
+        let HostState::Known(view) = state else { continue };
+        for instance in &view.instances {
+            let Some(mark) = instance.mark() else { continue };
+            let wanted_here = desired.proxies.get(&mark.proxy).is_none_or(|proxy| match &proxy.mode {
+                Mode::Managed(managed) => managed.place == *place,
+                Mode::External { .. } => false,
+            });
+            if wanted_here && instance.address != Address::NotAsked {
+                addresses.insert(mark.proxy.clone(), instance.address.clone());
+            }
+        }
+    }
+    addresses
+}
+
+/// The word for an exit code.
+fn result_of(code: ExitCode) -> RunResult {
+    match code {
+        ExitCode::Success => RunResult::Succeeded,
+        ExitCode::Failed | ExitCode::Usage => RunResult::Error,
+        ExitCode::Changes => RunResult::ChangesPending,
+        ExitCode::Incomplete => RunResult::Incomplete,
+        ExitCode::Refused => RunResult::Refused,
+        ExitCode::Stale => RunResult::Stale,
+        ExitCode::Locked => RunResult::Locked,
+        ExitCode::ActionsFailed => RunResult::ActionsFailed,
+        ExitCode::NotReady => RunResult::NotReady,
+        ExitCode::Interrupted => RunResult::Interrupted,
+    }
+}
