@@ -135,6 +135,8 @@ impl Locks {
             }
             match provider.lock(&place.host).await {
                 Ok(LockAttempt::Acquired) => self.held.push(Held::new(place.clone(), Arc::clone(provider))),
+                // The plan does nothing on a host whose store is stopped, and no step begins unlocked.
+                Ok(LockAttempt::NoStore) => {}
                 Ok(LockAttempt::HeldBy(holder)) => return Some((place.clone(), holder)),
                 Err(trouble) => {
                     unreachable.insert(place.clone(), trouble);

@@ -17,7 +17,7 @@ fn make() -> Make {
 }
 
 fn expect() -> Expect {
-    Expect { uuid: "u".to_owned(), spec: "s".to_owned(), catalogue: "c".to_owned() }
+    Expect { uuid: "u".to_owned(), spec: "s".to_owned(), catalogue: "c".to_owned(), protect: false, source: None }
 }
 
 fn action(verb: &str, name: &str, host: &str, after: &[&str]) -> Action {

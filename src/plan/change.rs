@@ -262,6 +262,10 @@ pub struct Expect {
     pub spec: String,
     /// Digest of the catalogue in its mark.
     pub catalogue: String,
+    /// Whether its mark protects it.
+    pub protect: bool,
+    /// The source of manifests in its mark, where there is one.
+    pub source: Option<String>,
 }
 
 /// What a machine is made from, digests only.

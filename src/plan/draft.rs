@@ -231,6 +231,8 @@ pub(super) fn expect(machine: &Machine<'_>) -> Expect {
         uuid: machine.instance.uuid.clone(),
         spec: machine.mark.spec.hash.clone(),
         catalogue: machine.mark.catalogue.hash.clone(),
+        protect: machine.mark.protect,
+        source: machine.mark.source.clone(),
     }
 }
 

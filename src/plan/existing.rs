@@ -159,10 +159,17 @@ impl<'a> Draft<'a> {
         let mark = machine.mark;
         let set = self.mark_update(wanted.managed, wanted.resolved, mark);
         let fields = changed_fields(mark, &set);
+        let told = self.held.last().is_some_and(|held| held.key.as_ref() == Some(wanted.key));
         if fields.is_empty() {
-            let told = self.held.last().is_some_and(|held| held.key.as_ref() == Some(wanted.key));
             if !told {
                 self.unchanged.insert(wanted.key.clone());
+            }
+            return;
+        }
+        // A mark needs no store, but the lock under which it is written does.
+        if let Err(hold) = usable_store(wanted.view) {
+            if !told {
+                self.hold_machine(wanted, machine, hold);
             }
             return;
         }

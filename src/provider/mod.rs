@@ -99,6 +99,9 @@ pub enum LockAttempt {
     Acquired,
     /// Another run is at work there; nothing of ours is left behind.
     HeldBy(LockHolder),
+    /// Its store is stopped. The lock would lie there, so that nothing is held and nothing can be done;
+    /// the host can be looked at all the same.
+    NoStore,
 }
 
 /// One entry of `providers:`.
@@ -180,6 +183,9 @@ pub trait Provider: Send + Sync {
 
     /// Calls made to a host so far.
     fn calls(&self, host: &Label) -> u64;
+
+    /// How long the run's first look at a host took; nothing when it was not looked at.
+    fn looked_for(&self, host: &Label) -> Option<Duration>;
 
     /// Ends every connection, each in under a second.
     async fn close(&self);

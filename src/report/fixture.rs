@@ -99,7 +99,13 @@ pub(super) fn trouble() -> HostTrouble {
 }
 
 fn expect(key: &str) -> Expect {
-    Expect { uuid: uuid(key), spec: fingerprint("old").hash, catalogue: fingerprint("cat").hash }
+    Expect {
+        uuid: uuid(key),
+        spec: fingerprint("old").hash,
+        catalogue: fingerprint("cat").hash,
+        protect: false,
+        source: None,
+    }
 }
 
 fn make() -> Make {

@@ -209,9 +209,12 @@ impl Fleet {
     /// How each host was met.
     #[must_use]
     pub fn figures(&self) -> BTreeMap<HostRef, HostFigures> {
-        let figures = |place: &HostRef| HostFigures {
-            observe_seconds: None,
-            calls: self.providers.of(place).map_or(0, |provider| provider.calls(&place.host)),
+        let figures = |place: &HostRef| {
+            let Some(provider) = self.providers.of(place) else { return HostFigures::default() };
+            HostFigures {
+                observe_seconds: provider.looked_for(&place.host).map(|time| time.as_secs_f64()),
+                calls: provider.calls(&place.host),
+            }
         };
         self.places.iter().map(|place| (place.clone(), figures(place))).collect()
     }

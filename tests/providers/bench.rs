@@ -218,6 +218,10 @@ impl Bench {
         self.ground.pause(self, machine);
     }
 
+    pub fn save(&self, machine: &str) {
+        self.ground.save(self, machine);
+    }
+
     pub fn remove_file(&self, file: &str) {
         self.ground.remove_file(self, file);
     }

@@ -24,6 +24,10 @@ pub trait Ground: Send + Sync {
     /// Pauses a machine.
     fn pause(&self, bench: &Bench, machine: &str);
 
+    /// Switches a machine off with its memory saved. Its host has been started anew since, if that can
+    /// be had: then no reason of the state tells any more.
+    fn save(&self, bench: &Bench, machine: &str);
+
     /// Removes a file from the store.
     fn remove_file(&self, bench: &Bench, file: &str);
 }

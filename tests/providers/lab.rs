@@ -80,6 +80,10 @@ impl Ground for Lab {
         virsh(&["suspend", machine]);
     }
 
+    fn save(&self, _: &Bench, machine: &str) {
+        virsh(&["managedsave", machine]);
+    }
+
     fn remove_file(&self, _: &Bench, file: &str) {
         virsh(&["vol-delete", file, "--pool", &lab("LAB_POOL_A")]);
     }

@@ -61,6 +61,13 @@ impl Ground for Recorded {
         set(bench, machine, state::PAUSED, 1);
     }
 
+    fn save(&self, bench: &Bench, machine: &str) {
+        set(bench, machine, state::SHUTOFF, 0);
+        edit(bench, |host| {
+            host.domains.iter_mut().find(|domain| domain.name == machine).expect("the machine").managed_save = true;
+        });
+    }
+
     fn remove_file(&self, bench: &Bench, file: &str) {
         edit(bench, |host| host.pool.volumes.retain(|volume| volume.name != file));
     }

@@ -26,6 +26,8 @@ pub const TRIALS: &[Test] = &[
     ("delete_that_was_done_is_found_done", delete_again),
     ("l16_an_action_on_another_machine_than_planned_does_nothing", changed),
     ("l12_a_paused_machine_is_ended_only_by_name", paused),
+    ("l12_a_machine_with_saved_memory_is_ended_only_by_name", saved),
+    ("l16_a_machine_that_became_protected_after_the_plan_is_kept", protected),
     ("two_runs_never_hold_one_host", two_runs),
     ("without_the_lock_nothing_is_begun", unlocked),
 ];
@@ -213,6 +215,42 @@ fn paused(bench: &mut Bench) {
     *forced = true;
     bench.done(&action);
     assert!(bench.look().instances.is_empty());
+    bench.unlock();
+}
+
+fn saved(bench: &mut Bench) {
+    let machine = bench.with_machine(manifest("p1", 3128, "one"));
+    bench.want(&[]);
+    let mut action = bench.planned("delete");
+    bench.save(&machine.name);
+    assert_eq!(bench.machine().power, Power::Saved);
+    assert_eq!(bench.plan().actions, []);
+    assert_eq!(class(bench.act(&action)), (Class::Changed, Reason::ManagedSave));
+    assert_eq!(bench.machine().power, Power::Saved);
+    let ActionKind::Delete { forced, .. } = &mut action.kind else { panic!("{action:?}") };
+    *forced = true;
+    bench.done(&action);
+    assert!(bench.look().instances.is_empty());
+    bench.unlock();
+}
+
+fn protected(bench: &mut Bench) {
+    let one = manifest("p1", 3128, "one");
+    bench.with_machine(one.clone());
+    bench.want(&[]);
+    let delete = bench.planned("delete");
+    bench.want(&[manifest("p1", 3128, "two")]);
+    let replace = bench.planned("replace");
+    bench.want(&[one.replace("spec:\n", "spec:\n  protect: true\n")]);
+    bench.done(&bench.planned("update"));
+    let before = bench.machine();
+    for action in [&delete, &replace] {
+        assert_eq!(class(bench.act(action)), (Class::Changed, Reason::Protected), "{}", action.id.0);
+    }
+    let after = bench.machine();
+    assert_eq!((&after.uuid, &after.power, after.mark()), (&before.uuid, &before.power, before.mark()));
+    bench.want(&[one]);
+    bench.done(&bench.planned("update"));
     bench.unlock();
 }
 

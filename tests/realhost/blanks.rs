@@ -91,7 +91,10 @@ pub fn pool_stopped() {
         .diff(3)
         .says(&["pool-b is not running", "virsh -c qemu:///system pool-start pool-b"])
         .ends_with("Plan: 1 to create, 0 to start, 0 to update, 0 to replace, 0 to delete, 1 blocked.");
-    fleet.apply(3).says(&["virsh -c qemu:///system pool-start pool-b"]);
+    fleet
+        .apply(3)
+        .says(&["pool-b is not running", "virsh -c qemu:///system pool-start pool-b"])
+        .ends_with("Applied: 1 created, 0 started, 0 updated, 0 replaced, 0 deleted, 0 failed, 0 skipped.");
     let (there, missing) = (fleet.instance("stopped-1", "a"), fleet.instance("stopped-2", "b"));
     assert_eq!(state(&there), "running");
     assert!(!domains().contains(&missing));

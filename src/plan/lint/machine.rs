@@ -56,7 +56,14 @@ impl Inputs<'_> {
         if mark.proxy != action.key {
             say(format!("{id}: the machine is {}'s", mark.proxy));
         }
-        if expect.uuid != instance.uuid || expect.spec != mark.spec.hash || expect.catalogue != mark.catalogue.hash {
+        let seen = Expect {
+            uuid: instance.uuid.clone(),
+            spec: mark.spec.hash.clone(),
+            catalogue: mark.catalogue.hash.clone(),
+            protect: mark.protect,
+            source: mark.source.clone(),
+        };
+        if *expect != seen {
             say(format!("{id}: what it expects is not what was seen"));
         }
         let forced = match action.kind {

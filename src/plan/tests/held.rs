@@ -76,6 +76,11 @@ fn what_is_not_done_for_another_cause_has_its_own_reason() {
             "t/p1 on lab/h1 blocked: PoolNotActive",
         ),
         (
+            "a stopped pool holds an update, since the lock would lie in it",
+            h1().wants(wanted("p1").on_port(8080)).has(seen("p1")).seeing("h1", |view| view.store.active = false),
+            "t/p1 on lab/h1 blocked: PoolNotActive",
+        ),
+        (
             "a stopped pool hides no machine",
             h1().wants(wanted("p1")).has(seen("p1")).seeing("h1", |view| view.store.active = false),
             "t/p1 unchanged",

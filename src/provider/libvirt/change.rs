@@ -55,6 +55,9 @@ pub(super) fn start(
         write_mark(calls, &machine, &with(&machine.mark, set))?;
         return Ok(true);
     }
+    if machine.saved {
+        return Err(changed(Reason::ManagedSave, instance, "its memory is saved"));
+    }
     // A machine whose disks are gone would be started for ever (L32).
     for disk in [naming::overlay_name(instance, machine.row.uuid), naming::seed_name(instance, machine.row.uuid)] {
         if calls.volume(&disk).map_err(|error| classify("look at the disk", &disk, &error))?.is_none() {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::classify::classify;
 use super::delete::{Deletion, delete};
 use super::domain_xml::DomainSpec;
-use super::host::calls::{CallError, Calls, DomainRow, code};
+use super::host::calls::{CallError, Calls, DomainRow, code, state};
 use super::image_cache;
 use super::lock::Fence;
 use super::machine::{Machine, changed, in_state, look, wait_running, write_mark};
@@ -80,7 +80,7 @@ pub(super) fn create(
         }
         Err(error) => return Err(classify("define the domain", name, &error)),
     };
-    let machine = Machine { row, persistent: true, mark: spec.mark.clone(), state: super::host::calls::state::SHUTOFF };
+    let machine = Machine { row, persistent: true, mark: spec.mark.clone(), state: state::SHUTOFF, saved: false };
     stages.enter("overlay");
     make_overlay(calls, blueprint, &machine.row, &folder, image)?;
     stages.enter("seed");
@@ -96,7 +96,7 @@ pub(super) fn create(
         wait_running(calls, name, machine.row.uuid, budget)?;
     }
     stages.enter("mark");
-    let started = Machine { state: super::host::calls::state::RUNNING, ..machine };
+    let started = Machine { state: state::RUNNING, ..machine };
     let ready = Mark { started_at: Some(Timestamp::now()), ..in_state(&started.mark, MarkState::Ready) };
     write_mark(calls, &started, &ready)?;
     Ok(Created { uuid: started.row.uuid, already: false })
@@ -131,8 +131,13 @@ fn clear_the_way(
     match machine.mark.state {
         MarkState::Ready if as_wanted && machine.active() => Ok(Some(row.uuid)),
         MarkState::Creating | MarkState::Deleting if as_wanted => {
-            let expect =
-                Expect { uuid, spec: blueprint.make.spec.clone(), catalogue: blueprint.make.catalogue.clone() };
+            let expect = Expect {
+                uuid,
+                spec: blueprint.make.spec.clone(),
+                catalogue: blueprint.make.catalogue.clone(),
+                protect: machine.mark.protect,
+                source: machine.mark.source.clone(),
+            };
             let deletion = Deletion {
                 instance: name,
                 expect: &expect,

@@ -42,6 +42,7 @@ pub(super) fn delete(
     let name = deletion.instance;
     fence.check(calls)?;
     let Some(machine) = expected(calls, site, name, deletion.expect)? else { return Ok(None) };
+    still_free(&machine, deletion.expect)?;
     may_end(&machine, deletion.forced)?;
     let disks = disks_of(calls, &machine)?;
     stages.enter("mark");
@@ -74,6 +75,18 @@ pub(super) fn delete(
     stages.enter("undefine");
     undefine(calls, &machine)?;
     Ok(Some(disks.left_behind))
+}
+
+/// Demands that nobody protected the machine or took it over since the plan was made.
+fn still_free(machine: &Machine, expect: &Expect) -> Result<(), ProviderError> {
+    let (mark, name) = (&machine.mark, &machine.row.name);
+    if mark.protect && !expect.protect {
+        return Err(changed(Reason::Protected, name, "it became protected after the plan was made"));
+    }
+    if mark.source != expect.source {
+        return Err(changed(Reason::OtherSource, name, "another source of manifests took it over"));
+    }
+    Ok(())
 }
 
 /// Demands that the mark is the one that this deletion wrote.

@@ -84,11 +84,11 @@ fn name(site: &Site, n: u32) -> LockName {
 pub(super) fn acquire(calls: &mut dyn Calls, site: &Site) -> Result<(LockAttempt, Option<Held>), ProviderError> {
     let mine = name(site, 1);
     let since = (Instant::now(), SystemTime::now());
-    create(calls, &mine).map_err(|failure| match failure.reason {
+    match create(calls, &mine) {
         // The lock lies in the pool, so that this is the first that a run hears of a stopped one.
-        Reason::PoolNotActive => failure.hint(format!("virsh -c qemu:///system pool-start {}", site.pool)),
-        _ => failure,
-    })?;
+        Err(failure) if failure.reason == Reason::PoolNotActive => return Ok((LockAttempt::NoStore, None)),
+        other => other?,
+    }
     match rival(calls, site, &mine) {
         Ok(None) => Ok((LockAttempt::Acquired, Some(Held { name: mine, since }))),
         Ok(Some(holder)) => {

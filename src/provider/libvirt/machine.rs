@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::classify::classify;
-use super::host::calls::{CallError, Calls, Config, DomainRow, code, state};
+use super::host::calls::{CallError, Calls, Config, DomainRow, Which, code, state};
 use super::mark::{self, NAMESPACE, PREFIX};
 use super::observe::read_mark;
 use super::power::is_active;
@@ -23,6 +23,8 @@ pub(super) struct Machine {
     pub persistent: bool,
     pub mark: Mark,
     pub state: i32,
+    /// It is off, and its memory is saved for the next start.
+    pub saved: bool,
 }
 
 impl Machine {
@@ -66,7 +68,8 @@ pub(super) fn look(
     let Some(text) = read_mark(calls, uuid, active, persistent).map_err(failed)? else { return Ok(None) };
     let row = DomainRow { uuid, name: name.to_owned(), active };
     let mark = own_mark(site, &row, &text).map_err(|(reason, message)| changed(reason, name, message))?;
-    Ok(Some(Machine { row, persistent, mark, state: domain_state }))
+    let saved = !active && calls.list_domains(Which::Saved).map_err(failed)?.iter().any(|saved| saved.uuid == uuid);
+    Ok(Some(Machine { row, persistent, mark, state: domain_state, saved }))
 }
 
 fn has_persistent(calls: &mut dyn Calls, uuid: Uuid) -> Result<bool, CallError> {
@@ -91,17 +94,17 @@ pub(super) fn expected(
     Ok(Some(machine))
 }
 
-/// Demands that a machine is in a state in which it may be ended.
+/// Demands that a machine is in a state in which it may be ended: one that is paused or saved when
+/// somebody asked for that by name, one in a state that is not known here never.
 pub(super) fn may_end(machine: &Machine, forced: bool) -> Result<(), ProviderError> {
-    if forced || matches!(machine.state, state::RUNNING | state::BLOCKED | state::SHUTDOWN | state::SHUTOFF) {
-        return Ok(());
-    }
-    let reason = if matches!(machine.state, state::PAUSED | state::PMSUSPENDED | state::CRASHED) {
-        Reason::Paused
-    } else {
-        Reason::StateUnknown
+    let refusal = match machine.state {
+        _ if machine.saved => (Reason::ManagedSave, "its memory is saved"),
+        state::RUNNING | state::BLOCKED | state::SHUTDOWN | state::SHUTOFF => return Ok(()),
+        state::PAUSED | state::PMSUSPENDED | state::CRASHED => (Reason::Paused, "it is paused"),
+        // Nobody knows what ending it would end.
+        _ => return Err(changed(Reason::StateUnknown, &machine.row.name, "its state is not known here")),
     };
-    Err(changed(reason, &machine.row.name, "it is paused or in a state that is not known here"))
+    if forced { Ok(()) } else { Err(changed(refusal.0, &machine.row.name, refusal.1)) }
 }
 
 /// Writes a mark into every configuration that the domain has, in one call (L51).

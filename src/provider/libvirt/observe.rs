@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::classify::{classify, is_busy_pool};
-use super::host::calls::{CallError, Calls, Config, DomainRow, DomainStats, PoolInfo, Volume, Which, code};
+use super::host::calls::{CallError, Calls, Config, DomainRow, DomainStats, PoolInfo, Volume, Which, code, state};
 use super::mark::NAMESPACE;
 use super::naming::{LockName, ProofName};
+use super::power::SAVED;
 use super::site::Site;
 use crate::plan::{BaseImage, HostTrouble, Reason};
 use crate::provider::error::ProviderError;
@@ -78,6 +79,8 @@ pub(super) fn survey(calls: &mut dyn Calls, site: &Site, refresh: bool) -> Resul
         domains.extend(rows.into_iter().map(|row| (row, which)));
     }
     let stats = calls.domain_stats().map_err(|error| trouble("read the domains' figures", "", &error))?;
+    let saved = calls.list_domains(Which::Saved).map_err(|error| trouble("list the saved domains", "", &error))?;
+    let saved = saved.into_iter().map(|row| row.uuid);
     let mut volumes = list_volumes(calls, &pool)?;
     let creates = site.wanted.iter().any(|name| !domains.iter().any(|(row, _)| row.name == *name));
     if refresh && pool.active && creates && !looks_unmounted(&volumes, &domains, site) {
@@ -95,7 +98,12 @@ pub(super) fn survey(calls: &mut dyn Calls, site: &Site, refresh: bool) -> Resul
             locks.push((name.clone(), made));
         }
     }
-    let stats = stats.into_iter().map(|stats| (stats.uuid, stats)).collect();
+    let mut stats: BTreeMap<Uuid, DomainStats> = stats.into_iter().map(|stats| (stats.uuid, stats)).collect();
+    for uuid in saved {
+        if let Some(stats) = stats.get_mut(&uuid).filter(|stats| stats.state == state::SHUTOFF) {
+            stats.reason = SAVED;
+        }
+    }
     Ok(Survey { version, pool, volumes, domains, stats, images, locks })
 }
 

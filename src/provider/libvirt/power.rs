@@ -32,6 +32,9 @@ const SHUTOFF: [&str; 9] = [
     "daemon",
 ];
 
+/// The reason of a domain that is off and whose memory is saved.
+pub(super) const SAVED: i32 = 5;
+
 fn word<const N: usize>(table: [&str; N], reason: i32) -> String {
     usize::try_from(reason)
         .ok()
@@ -45,7 +48,7 @@ pub(super) fn power(domain_state: i32, reason: i32, name: &str) -> Power {
     match domain_state {
         state::RUNNING | state::BLOCKED => Power::Running,
         state::SHUTDOWN => Power::ShuttingDown,
-        state::SHUTOFF if reason == 5 => Power::Saved,
+        state::SHUTOFF if reason == SAVED => Power::Saved,
         state::SHUTOFF => Power::Off(word(SHUTOFF, reason)),
         // Seen where somebody set on_crash to preserve: the domain is active until it is destroyed.
         state::CRASHED => Power::Paused {

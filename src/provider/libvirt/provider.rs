@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -15,7 +15,6 @@ use super::blueprint::blueprint;
 use super::check;
 use super::config::{Access, Host, LibvirtConfig};
 use super::create::Blueprint;
-use super::host::calls::{DomainRow, Which};
 use super::host::link::Purpose;
 use super::host::traced::Budgets;
 use super::image::{Downloads, Watch};
@@ -39,10 +38,6 @@ use crate::provider::{
     StepContext, Transfer,
 };
 
-/// From so many domains on, marks are read over several connections.
-const SPREAD_FROM: usize = 32;
-/// Connections over which marks are read, the first included. Each costs one more listing.
-const SPREAD_OVER: usize = 3;
 /// Machines whose addresses are read at a time.
 const ADDRESSES_AT_A_TIME: usize = 4;
 /// How long removing an unfinished image may take, a cancelled run included.
@@ -134,48 +129,41 @@ impl LibvirtProvider {
         })
     }
 
-    /// The survey and every domain's mark, over several connections where there are many.
+    /// The survey and every domain's mark.
     async fn look(
         &self,
         session: &Arc<Session>,
         refresh: bool,
     ) -> Result<(Survey, Vec<(Uuid, MarkText)>), HostTrouble> {
         let site = session.site.clone();
-        let (survey, mut marks, rest) = session
+        session
             .with(&self.stop, move |calls| {
                 Ok(survey(calls, &site, refresh).and_then(|survey| {
-                    let (mine, rest) = share(&survey.domains);
-                    let marks = observe::read_marks(calls, &mine)?;
-                    Ok((survey, marks, rest))
+                    let marks = observe::read_marks(calls, &survey.domains)?;
+                    Ok((survey, marks))
                 }))
             })
             .await
-            .map_err(observe::unknown)??;
-        let others = rest.into_iter().map(|rows| async move {
-            session
-                .with(&self.stop, move |calls| {
-                    // The listing gives this connection handles of its own.
-                    let listed = calls.list_domains(Which::Persistent);
-                    let listed = listed.map_err(|error| super::classify::classify("list the domains", "", &error))?;
-                    drop(listed);
-                    Ok(observe::read_marks(calls, &rows))
-                })
-                .await
-                .map_err(observe::unknown)?
-        });
-        for more in futures::future::join_all(others).await {
-            marks.extend(more?);
-        }
-        Ok((survey, marks))
+            .map_err(observe::unknown)?
     }
 
-    async fn confirm_missing_disks(&self, session: &Arc<Session>, view: &mut HostView) -> Result<(), HostTrouble> {
+    /// Looks each disk up that a listing did not show. With `refresh`, libvirt looks at the folder first:
+    /// it may have been away for a moment when libvirt did so the last time.
+    async fn confirm_missing_disks(
+        &self,
+        session: &Arc<Session>,
+        view: &mut HostView,
+        refresh: bool,
+    ) -> Result<(), HostTrouble> {
         let names: Vec<String> = view.instances.iter().flat_map(|instance| instance.missing_disks.clone()).collect();
         if names.is_empty() {
             return Ok(());
         }
-        let there: BTreeSet<String> = session
+        let there = session
             .with(&self.stop, move |calls| {
+                if refresh && let Err(trouble) = observe::refresh_pool(calls) {
+                    return Ok(Err(trouble));
+                }
                 let mut there = BTreeSet::new();
                 for name in names {
                     let found = calls
@@ -183,10 +171,10 @@ impl LibvirtProvider {
                         .map_err(|error| super::classify::classify("look at the disk", &name, &error))?;
                     there.extend(found.map(|volume| volume.name));
                 }
-                Ok(there)
+                Ok(Ok(there))
             })
             .await
-            .map_err(observe::unknown)?;
+            .map_err(observe::unknown)??;
         for instance in &mut view.instances {
             instance.missing_disks.retain(|name| !there.contains(name));
         }
@@ -281,21 +269,6 @@ pub(super) fn budgets(config: &LibvirtConfig) -> Budgets {
     }
 }
 
-type Rows = Vec<(DomainRow, Which)>;
-
-/// What the first connection reads itself, and what others read. Transient domains are few, and only
-/// the first connection has handles of them.
-fn share(domains: &[(DomainRow, Which)]) -> (Rows, Vec<Rows>) {
-    if domains.len() < SPREAD_FROM {
-        return (domains.to_vec(), Vec::new());
-    }
-    let (persistent, mut mine): (Rows, Rows) =
-        domains.iter().cloned().partition(|(_, which)| *which == Which::Persistent);
-    let mut parts = persistent.chunks(persistent.len().div_ceil(SPREAD_OVER).max(1)).map(<[_]>::to_vec);
-    mine.extend(parts.next().into_iter().flatten());
-    (mine, parts.collect())
-}
-
 #[async_trait]
 impl Provider for LibvirtProvider {
     fn entry(&self) -> &Label {
@@ -349,7 +322,11 @@ impl Provider for LibvirtProvider {
 
     async fn observe(&self, host: &Label, depth: Depth) -> Result<HostView, HostTrouble> {
         let session = self.session(host).map_err(observe::unknown)?;
-        let (survey, marks) = self.look(session, depth == Depth::Locked).await?;
+        let begun = Instant::now();
+        let looked = self.look(session, depth == Depth::Locked).await;
+        // Later looks find another value there, and leave it.
+        let _ = session.looked.set(begun.elapsed());
+        let (survey, marks) = looked?;
         let mut view = view(&session.site, &survey, &marks, jiff::Timestamp::now()).map_err(|message| HostTrouble {
             reason: Reason::PoolLooksUnmounted,
             message,
@@ -362,7 +339,7 @@ impl Provider for LibvirtProvider {
             // Whoever holds the lock is this run; what others left is what a dead run left.
             view.lock = None;
         }
-        self.confirm_missing_disks(session, &mut view).await?;
+        self.confirm_missing_disks(session, &mut view, depth == Depth::Locked).await?;
         if depth == Depth::Addresses {
             self.read_addresses(session, &mut view).await;
         }
@@ -379,7 +356,7 @@ impl Provider for LibvirtProvider {
         if session.with(&context.cancel, find).await?.is_some() {
             return Ok(Done { already: true, ..Done::default() });
         }
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         (context.tell)(Progress::Stage("download"));
         let source = self.images.source(need)?;
         let watch = Told { tell: Arc::clone(&context.tell), image: need.key.clone() };
@@ -404,7 +381,7 @@ impl Provider for LibvirtProvider {
         (context.tell)(Progress::Stage("upload"));
         let (bytes, reserve, wanted) = (spooled.bytes, session.site.reserve, need.clone());
         session.with(&context.cancel, move |calls| image_cache::check_space(calls, &wanted, bytes, reserve)).await?;
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         self.upload(session, need, spooled, context).await?;
         Ok(Done { stages: vec![("download", downloaded), ("upload", begun.elapsed())], ..Done::default() })
     }
@@ -500,6 +477,10 @@ impl Provider for LibvirtProvider {
 
     fn calls(&self, host: &Label) -> u64 {
         self.sessions.get(host).map_or(0, |session| session.call_count())
+    }
+
+    fn looked_for(&self, host: &Label) -> Option<Duration> {
+        self.sessions.get(host)?.looked.get().copied()
     }
 
     async fn close(&self) {

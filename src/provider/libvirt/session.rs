@@ -1,7 +1,7 @@
 //! A host during a run: the way to it, its idle connections, and the lock that this run holds.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -33,6 +33,8 @@ pub(super) struct Session {
     pub fence: Fence,
     /// A call that may have changed something lost its answer: the lock is left to run out.
     suspect: AtomicBool,
+    /// How long the first look took.
+    pub looked: OnceLock<Duration>,
 }
 
 impl Session {
@@ -48,6 +50,7 @@ impl Session {
             calls: Arc::default(),
             fence: Fence::default(),
             suspect: AtomicBool::new(false),
+            looked: OnceLock::new(),
         }
     }
 

@@ -180,7 +180,7 @@ pub enum RunResult {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostFigures {
-    /// Seconds that looking at it took.
+    /// Seconds that looking at it took, before anything was planned.
     pub observe_seconds: Option<f64>,
     /// Calls made to it in the run.
     pub calls: u64,

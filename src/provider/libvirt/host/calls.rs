@@ -120,6 +120,9 @@ pub enum Which {
     Persistent,
     /// Those without, which vanish when they stop.
     Transient,
+    /// Persistent ones that are off and whose memory is saved for the next start. The reason of the
+    /// state does not tell: it is lost when the daemon starts anew.
+    Saved,
 }
 
 /// Bulk figures of a domain.
@@ -277,14 +280,15 @@ pub trait Calls: Send {
     /// `agent_seconds`; one more call sets that.
     fn addresses(&mut self, uuid: Uuid, source: AddressSource, agent_seconds: i32) -> CallResult<Vec<NicAddresses>>;
 
-    /// The pool of the host's configuration: look-up, XML and figures, three calls.
+    /// The pool of the host's configuration: a listing and its XML, two calls; one more for a pool that
+    /// is not running.
     fn pool(&mut self) -> CallResult<PoolInfo>;
     /// Makes libvirt look at the pool's folder again.
     fn refresh_pool(&mut self) -> CallResult<()>;
-    /// Names of all volumes of the pool.
+    /// Names of all volumes of the pool. Handles stay valid on this connection.
     fn volume_names(&mut self) -> CallResult<Vec<String>>;
-    /// A volume of the pool; `None` when it has none of that name (50). Two calls, three with the
-    /// file's length.
+    /// A volume of the pool; `None` when it has none of that name (50). One call for a volume that was
+    /// listed over this connection, else two.
     fn volume(&mut self, name: &str) -> CallResult<Option<Volume>>;
     /// Makes a volume from its XML; fails with 90 when one of that name is there.
     fn create_volume(&mut self, xml: &str) -> CallResult<()>;

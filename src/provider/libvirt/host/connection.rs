@@ -45,6 +45,7 @@ pub struct Connection {
 struct Open {
     domains: BTreeMap<Uuid, Domain>,
     pool: Option<StoragePool>,
+    volumes: BTreeMap<String, StorageVol>,
     connect: Connect,
 }
 
@@ -59,7 +60,12 @@ impl Connection {
         QUIET.call_once(clear_error_callback);
         let uri = uri(&bridge.path().to_string_lossy());
         let opened = Connect::open(Some(&uri)).map_err(|error| call_error(&error, false))?;
-        Ok(Self { open: Some(Open { domains: BTreeMap::new(), pool: None, connect: opened }), pool, bridge, runtime })
+        Ok(Self {
+            open: Some(Open { domains: BTreeMap::new(), pool: None, volumes: BTreeMap::new(), connect: opened }),
+            pool,
+            bridge,
+            runtime,
+        })
     }
 
     fn opened(&mut self) -> CallResult<&mut Open> {
@@ -108,6 +114,10 @@ impl Connection {
     }
 
     fn storage_volume(&mut self, name: &str) -> CallResult<StorageVol> {
+        // The server looks a handle's volume up by its name at every call.
+        if let Some(volume) = self.opened()?.volumes.get(name) {
+            return Ok(volume.clone());
+        }
         let pool = self.storage_pool()?;
         self.call(|_| pool.lookup_storage_vol_by_name(name))
     }
@@ -250,6 +260,7 @@ impl Calls for Connection {
         let flags = match which {
             Which::Persistent => sys::VIR_CONNECT_LIST_DOMAINS_PERSISTENT,
             Which::Transient => sys::VIR_CONNECT_LIST_DOMAINS_TRANSIENT,
+            Which::Saved => sys::VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE,
         };
         let domains = self.call(|open| open.connect.list_all_domains(flags))?;
         domains.into_iter().map(|domain| self.keep(domain)).collect()
@@ -360,18 +371,15 @@ impl Calls for Connection {
 
     fn pool(&mut self) -> CallResult<PoolInfo> {
         self.opened()?.pool = None;
+        let running =
+            self.call(|open| open.connect.list_all_storage_pools(sys::VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE))?;
+        let running = running.into_iter().find(|pool| pool.name().is_ok_and(|name| name == self.pool));
+        let active = running.is_some();
+        self.opened()?.pool = running;
         let pool = self.storage_pool()?;
         let xml = self.call(|_| pool.xml_desc(0))?;
-        let info = self.call(|_| pool.info())?;
         let described = parse_pool(&xml).map_err(|error| xml_fault(&error))?;
-        Ok(PoolInfo {
-            uuid: described.uuid,
-            kind: described.kind,
-            path: described.path,
-            active: info.state == sys::VIR_STORAGE_POOL_RUNNING,
-            capacity: info.capacity,
-            available: info.available,
-        })
+        Ok(PoolInfo { active, ..described })
     }
 
     fn refresh_pool(&mut self) -> CallResult<()> {
@@ -381,18 +389,20 @@ impl Calls for Connection {
 
     fn volume_names(&mut self) -> CallResult<Vec<String>> {
         let pool = self.storage_pool()?;
-        self.call(|_| pool.list_all_volumes(0)?.iter().map(StorageVol::name).collect())
+        let listed = self.call(|_| {
+            let named = |volume: StorageVol| Ok((volume.name()?, volume));
+            pool.list_all_volumes(0)?.into_iter().map(named).collect::<Result<BTreeMap<_, _>, Error>>()
+        })?;
+        let names = listed.keys().cloned().collect();
+        self.opened()?.volumes = listed;
+        Ok(names)
     }
 
     fn volume(&mut self, name: &str) -> CallResult<Option<Volume>> {
         let Some(handle) = absent(self.storage_volume(name), code::NO_STORAGE_VOL)? else { return Ok(None) };
         // A file that was removed behind libvirt's back is found out by the calls that look at it.
         let Some(xml) = absent(self.call(|_| handle.xml_desc(0)), code::NO_STORAGE_VOL)? else { return Ok(None) };
-        let length = self.call(|_| handle.info_flags(sys::VIR_STORAGE_VOL_GET_PHYSICAL));
-        let Some(length) = absent(length, code::NO_STORAGE_VOL)? else { return Ok(None) };
-        let mut volume = parse_volume(&xml).map_err(|error| xml_fault(&error))?;
-        volume.physical = Some(length.allocation);
-        Ok(Some(volume))
+        parse_volume(&xml).map(Some).map_err(|error| xml_fault(&error))
     }
 
     fn create_volume(&mut self, xml: &str) -> CallResult<()> {

@@ -9,18 +9,7 @@ use jiff::Timestamp;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::calls::Volume;
-
-/// What a pool's XML says of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolXml {
-    /// `dir`, `fs`, `logical`…
-    pub kind: String,
-    /// Its UUID.
-    pub uuid: String,
-    /// The folder, empty for a kind of pool that has none.
-    pub path: String,
-}
+use super::calls::{PoolInfo, Volume};
 
 /// The XML is not that of a pool or a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,16 +19,20 @@ pub struct XmlError {
     why: String,
 }
 
-/// Reads a pool's XML.
+/// Reads a pool's XML, which does not say whether the pool is running. The folder is empty for a kind
+/// of pool that has none.
 ///
 /// # Errors
-/// When it is not XML, or its root is another one.
-pub fn parse_pool(xml: &str) -> Result<PoolXml, XmlError> {
+/// When it is not XML, its root is another one, or its sizes are no numbers.
+pub fn parse_pool(xml: &str) -> Result<PoolInfo, XmlError> {
     let mut values = values("pool", xml)?;
-    Ok(PoolXml {
+    Ok(PoolInfo {
         kind: values.take("pool@type"),
         uuid: values.take("pool/uuid"),
         path: values.take("pool/target/path"),
+        active: false,
+        capacity: values.size("pool/capacity")?,
+        available: values.size("pool/available")?,
     })
 }
 
@@ -80,7 +73,7 @@ impl Values {
 
     fn size(&mut self, path: &str) -> Result<u64, XmlError> {
         let text = self.take(path);
-        text.parse().map_err(|_| XmlError { what: "volume", why: format!("{path} is not a number") })
+        text.parse().map_err(|_| XmlError { what: "pool or volume", why: format!("{path} is not a number") })
     }
 }
 
@@ -189,10 +182,11 @@ mod tests {
 
     #[test]
     fn a_pool_is_read() {
-        let xml = "<pool type='dir'><name>default</name><uuid>u-1</uuid><capacity unit='bytes'>1</capacity>\
-                   <source></source><target><path>/var/lib/pool</path></target></pool>";
+        let xml = "<pool type='dir'><name>default</name><uuid>u-1</uuid><capacity unit='bytes'>3</capacity>\
+                   <available unit='bytes'>2</available><source></source><target><path>/var/lib/pool</path></target></pool>";
         let pool = parse_pool(xml).unwrap();
         assert_eq!((pool.kind.as_str(), pool.uuid.as_str(), pool.path.as_str()), ("dir", "u-1", "/var/lib/pool"));
+        assert_eq!((pool.capacity, pool.available), (3, 2));
     }
 
     #[test]

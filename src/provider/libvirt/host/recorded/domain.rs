@@ -18,7 +18,6 @@ use super::pool::Pool;
 pub(super) mod off {
     pub(in super::super) const SHUTDOWN: i32 = 1;
     pub(in super::super) const DESTROYED: i32 = 2;
-    pub(in super::super) const SAVED: i32 = 5;
     pub(in super::super) const FAILED: i32 = 6;
 }
 

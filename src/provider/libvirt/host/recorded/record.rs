@@ -1,15 +1,15 @@
 //! Taking a host down into a file, through its calls alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::super::calls::{
     AddressSource, CallError, CallResult, Calls, Config, DomainRow, DomainStats, Volume, Which, code, state,
 };
 use super::config::DomainConfig;
 use super::describe::{self, MARK_NAMESPACE};
-use super::domain::off;
 use super::file::{RecordedAddresses, RecordedDomain, RecordedHost, RecordedInterface, RecordedPool, RecordedVolume};
 use super::scalar::{Bytes, DomainState, FileMode, Version};
 use super::xml::Element;
@@ -105,12 +105,13 @@ fn volume(volume: Volume) -> RecordedVolume {
 
 fn domains(calls: &mut dyn Calls) -> CallResult<Vec<RecordedDomain>> {
     let stats = calls.domain_stats()?.into_iter().map(|stats| (stats.uuid, stats)).collect::<BTreeMap<_, _>>();
+    let saved: BTreeSet<Uuid> = calls.list_domains(Which::Saved)?.into_iter().map(|row| row.uuid).collect();
     let mut found = Vec::new();
     for which in [Which::Persistent, Which::Transient] {
         for row in calls.list_domains(which)? {
-            match domain(calls, &row, which, stats.get(&row.uuid)) {
+            match domain(calls, &row, which == Which::Persistent, stats.get(&row.uuid)) {
                 Err(error) if error.code == code::NO_DOMAIN => {}
-                domain => found.push(domain?),
+                domain => found.push(RecordedDomain { managed_save: saved.contains(&row.uuid), ..domain? }),
             }
         }
     }
@@ -121,15 +122,13 @@ fn domains(calls: &mut dyn Calls) -> CallResult<Vec<RecordedDomain>> {
 fn domain(
     calls: &mut dyn Calls,
     row: &DomainRow,
-    which: Which,
+    persistent: bool,
     figures: Option<&DomainStats>,
 ) -> CallResult<RecordedDomain> {
     let (state, reason) = calls.domain_state(row.uuid)?;
     let active = state != state::SHUTOFF;
-    let persistent = match which {
-        Which::Persistent => Some(DomainConfig::parse(&calls.domain_xml(row.uuid, Config::Persistent)?)?),
-        Which::Transient => None,
-    };
+    let persistent =
+        if persistent { Some(DomainConfig::parse(&calls.domain_xml(row.uuid, Config::Persistent)?)?) } else { None };
     let live = match calls.domain_xml(row.uuid, Config::Live) {
         Ok(xml) => Some(DomainConfig::parse(&xml)?),
         Err(error) if error.code == code::OPERATION_INVALID => None,
@@ -144,7 +143,6 @@ fn domain(
         reason: Some(reason),
         active: (live.is_some() != active).then_some(live.is_some()),
         persistent: persistent.is_some(),
-        managed_save: (state, reason) == (state::SHUTOFF, off::SAVED),
         // A file that is thought to be there costs a flag; one that is not, a failed delete.
         nvram: ours && both().any(DomainConfig::uefi),
         addresses: if ours && live.is_some() { Some(addresses(calls, row)?) } else { None },

@@ -295,7 +295,11 @@ impl World {
 
     /// The domains of a kind, in the order of their UUIDs.
     pub(super) fn list(&self, which: Which) -> Vec<DomainRow> {
-        let wanted = |domain: &Domain| domain.persistent.is_some() == (which == Which::Persistent);
+        let wanted = |domain: &Domain| match which {
+            Which::Persistent => domain.persistent.is_some(),
+            Which::Transient => domain.persistent.is_none(),
+            Which::Saved => domain.managed_save,
+        };
         self.domains.iter().filter(|(_, domain)| wanted(domain)).map(|(uuid, domain)| row(*uuid, domain)).collect()
     }
 
