@@ -48,12 +48,22 @@ pub fn seconds(time: Duration) -> String {
     format!("{:.2} s", time.as_secs_f64())
 }
 
+/// A measure and its name.
+type Measure = (&'static str, fn() -> Vec<Figure>);
+
+const MEASURES: [Measure; 3] = [("memory", memory::measure), ("crowd", crowd::measure), ("silent", silent::measure)];
+
 fn main() -> ExitCode {
     assert!(std::env::var_os("EGRESS_PLAN_LAB").is_some(), "the figures need root and the lab: make bench");
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     println!("{profile} build, {} processors", std::thread::available_parallelism().unwrap());
+    // Cargo adds flags of its own; names of measures choose among them.
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let mut broken = 0;
-    for measure in [memory::measure, crowd::measure, silent::measure] {
+    for (name, measure) in MEASURES {
+        if !chosen.is_empty() && !chosen.iter().any(|chosen| chosen == name) {
+            continue;
+        }
         for figure in measure() {
             let Figure { what, measured, limit, within } = figure;
             let word = if within { "ok     " } else { "BROKEN " };
