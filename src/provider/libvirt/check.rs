@@ -12,7 +12,7 @@ use super::config::{Firmware, GIB, Host, LibvirtConfig};
 use super::host::calls::{CallError, Calls, code};
 use super::host::link::{Link, Purpose, Stage};
 use super::host::traced::{Budgets, Labels, Traced};
-use super::observe::{self, OLDEST_LIBVIRT, survey, version_text};
+use super::observe::{self, OLDEST_LIBVIRT, listing, survey, version_text};
 use super::session::on_thread;
 use super::site::Site;
 use super::view::view;
@@ -236,8 +236,8 @@ fn look_at_pool(calls: &mut dyn Calls, site: &Site, findings: &mut Findings) -> 
             ),
         ));
     }
-    let seen = survey(calls, site, false).and_then(|survey| {
-        let marks = observe::read_marks(calls, &survey.domains)?;
+    let seen = listing(calls).and_then(|listing| survey(calls, site, listing, false)).and_then(|survey| {
+        let marks = observe::read_marks(calls, survey.domains.clone())?;
         Ok((survey, marks))
     });
     let (survey, marks) = seen.map_err(|trouble| Stop {

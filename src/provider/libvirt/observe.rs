@@ -4,6 +4,7 @@
 //! machines that are gone (L13).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -22,6 +23,27 @@ pub(super) const OLDEST_LIBVIRT: u64 = 7_002_000;
 
 /// How often a refresh of a busy pool is tried.
 const REFRESHES: u32 = 20;
+
+/// What is on a host.
+pub(super) struct Listing {
+    pub version: u64,
+    pub pool: PoolInfo,
+    pub domains: Vec<(DomainRow, Which)>,
+}
+
+/// Domains whose marks are still to be read, by whoever comes next.
+pub(super) struct Unread(Mutex<std::vec::IntoIter<(DomainRow, Which)>>);
+
+impl Unread {
+    pub fn new(domains: Vec<(DomainRow, Which)>) -> Self {
+        Self(Mutex::new(domains.into_iter()))
+    }
+
+    /// The next one, until none is left.
+    pub fn rest(&self) -> impl Iterator<Item = (DomainRow, Which)> {
+        std::iter::from_fn(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).next())
+    }
+}
 
 /// What the bulk calls answered.
 pub(super) struct Survey {
@@ -55,8 +77,8 @@ pub(super) fn unknown(failure: ProviderError) -> HostTrouble {
     HostTrouble { reason: failure.reason, message: failure.to_string(), hint: failure.hint }
 }
 
-/// Makes the bulk calls. With `refresh`, figures are made fresh when something is to be created.
-pub(super) fn survey(calls: &mut dyn Calls, site: &Site, refresh: bool) -> Result<Survey, HostTrouble> {
+/// Asks what is there: the first calls of a look.
+pub(super) fn listing(calls: &mut dyn Calls) -> Result<Listing, HostTrouble> {
     let version = calls.libvirt_version().map_err(|error| trouble("ask for the version", "", &error))?;
     if version < OLDEST_LIBVIRT {
         return Err(HostTrouble {
@@ -65,7 +87,7 @@ pub(super) fn survey(calls: &mut dyn Calls, site: &Site, refresh: bool) -> Resul
             hint: Some("7.2 or later is needed on the host".to_owned()),
         });
     }
-    let mut pool = calls.pool().map_err(|error| trouble("look at the pool", "", &error))?;
+    let pool = calls.pool().map_err(|error| trouble("look at the pool", "", &error))?;
     if !matches!(pool.kind.as_str(), "dir" | "fs") {
         return Err(HostTrouble {
             reason: Reason::PoolUnsupported,
@@ -78,6 +100,17 @@ pub(super) fn survey(calls: &mut dyn Calls, site: &Site, refresh: bool) -> Resul
         let rows = calls.list_domains(which).map_err(|error| trouble("list the domains", "", &error))?;
         domains.extend(rows.into_iter().map(|row| (row, which)));
     }
+    Ok(Listing { version, pool, domains })
+}
+
+/// Makes the bulk calls. With `refresh`, figures are made fresh when something is to be created.
+pub(super) fn survey(
+    calls: &mut dyn Calls,
+    site: &Site,
+    listing: Listing,
+    refresh: bool,
+) -> Result<Survey, HostTrouble> {
+    let Listing { version, mut pool, domains } = listing;
     let stats = calls.domain_stats().map_err(|error| trouble("read the domains' figures", "", &error))?;
     let saved = calls.list_domains(Which::Saved).map_err(|error| trouble("list the saved domains", "", &error))?;
     let saved = saved.into_iter().map(|row| row.uuid);
@@ -177,11 +210,11 @@ pub(super) fn file_length(volume: &Volume) -> u64 {
 /// Reads the mark of each domain. Domains that vanished meanwhile are left out.
 pub(super) fn read_marks(
     calls: &mut dyn Calls,
-    domains: &[(DomainRow, Which)],
+    domains: impl IntoIterator<Item = (DomainRow, Which)>,
 ) -> Result<Vec<(Uuid, MarkText)>, HostTrouble> {
     let mut marks = Vec::new();
     for (row, which) in domains {
-        if let Some(mark) = read_mark(calls, row.uuid, row.active, *which == Which::Persistent)
+        if let Some(mark) = read_mark(calls, row.uuid, row.active, which == Which::Persistent)
             .map_err(|error| trouble("read the mark", &row.name, &error))?
         {
             marks.push((row.uuid, mark));

@@ -15,6 +15,7 @@ use super::blueprint::blueprint;
 use super::check;
 use super::config::{Access, Host, LibvirtConfig};
 use super::create::Blueprint;
+use super::host::calls::{Calls, Which};
 use super::host::link::Purpose;
 use super::host::traced::Budgets;
 use super::image::{Downloads, Watch};
@@ -22,7 +23,7 @@ use super::image_cache::{self, Spooled};
 use super::links::Links;
 use super::lock;
 use super::naming::RunId;
-use super::observe::{self, MarkText, Survey, survey};
+use super::observe::{self, MarkText, Survey, Unread, survey};
 use super::prune;
 use super::session::{Session, dial_failure, drop_on_thread, on_thread};
 use super::simulated;
@@ -38,6 +39,8 @@ use crate::provider::{
     StepContext, Transfer,
 };
 
+/// From so many domains on, marks are read over two connections.
+const SPREAD_FROM: usize = 32;
 /// Machines whose addresses are read at a time.
 const ADDRESSES_AT_A_TIME: usize = 4;
 /// How long removing an unfinished image may take, a cancelled run included.
@@ -129,22 +132,43 @@ impl LibvirtProvider {
         })
     }
 
-    /// The survey and every domain's mark.
+    /// The survey and every domain's mark. Where there are many, a second connection reads marks while
+    /// the first still waits for bulk figures, and both share the rest.
     async fn look(
         &self,
         session: &Arc<Session>,
         refresh: bool,
     ) -> Result<(Survey, Vec<(Uuid, MarkText)>), HostTrouble> {
-        let site = session.site.clone();
-        session
-            .with(&self.stop, move |calls| {
-                Ok(survey(calls, &site, refresh).and_then(|survey| {
-                    let marks = observe::read_marks(calls, &survey.domains)?;
-                    Ok((survey, marks))
-                }))
-            })
-            .await
-            .map_err(observe::unknown)?
+        let listed = session.with(&self.stop, |calls| Ok(observe::listing(calls))).await;
+        let listing = listed.map_err(observe::unknown)??;
+        let many = listing.domains.len() >= SPREAD_FROM;
+        // Only the first connection has handles of transient domains, which are few.
+        let (shared, own) = listing.domains.iter().cloned().partition(|(_, which)| *which == Which::Persistent);
+        let unread = Arc::new(Unread::new(shared));
+        let (site, left) = (session.site.clone(), Arc::clone(&unread));
+        let first = session.with(&self.stop, move |calls| {
+            Ok(survey(calls, &site, listing, refresh).and_then(|survey| {
+                let mut marks = observe::read_marks(calls, own)?;
+                marks.extend(observe::read_marks(calls, left.rest())?);
+                Ok((survey, marks))
+            }))
+        });
+        let second = async {
+            if !many {
+                return Ok(Ok(Vec::new()));
+            }
+            let read = move |calls: &mut dyn Calls| {
+                // The listing gives this connection handles of its own.
+                let listed = calls.list_domains(Which::Persistent);
+                listed.map_err(|error| super::classify::classify("list the domains", "", &error))?;
+                Ok(observe::read_marks(calls, unread.rest()))
+            };
+            session.with(&self.stop, read).await
+        };
+        let (first, second) = futures::future::join(first, second).await;
+        let (survey, mut marks) = first.map_err(observe::unknown)??;
+        marks.extend(second.map_err(observe::unknown)??);
+        Ok((survey, marks))
     }
 
     /// Looks each disk up that a listing did not show. With `refresh`, libvirt looks at the folder first:
@@ -349,7 +373,7 @@ impl Provider for LibvirtProvider {
     async fn ensure_image(&self, host: &Label, need: &ImageNeed, context: &StepContext) -> Result<Done, ProviderError> {
         let session = self.session(host)?;
         let (fence, wanted) = (session.fence.clone(), need.clone());
-        let find = move |calls: &mut dyn super::host::calls::Calls| {
+        let find = move |calls: &mut dyn Calls| {
             fence.check(calls)?;
             image_cache::find(calls, &wanted)
         };

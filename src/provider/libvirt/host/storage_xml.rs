@@ -36,7 +36,7 @@ pub fn parse_pool(xml: &str) -> Result<PoolInfo, XmlError> {
     })
 }
 
-/// Reads a volume's XML. `physical` is what it says of the file's length.
+/// Reads a volume's XML. It says nothing of the length of a file that is empty.
 ///
 /// # Errors
 /// When it is not XML, its root is another one, or its sizes are no numbers.
@@ -47,7 +47,7 @@ pub fn parse_volume(xml: &str) -> Result<Volume, XmlError> {
     Ok(Volume {
         capacity: values.size("volume/capacity")?,
         allocation: values.size("volume/allocation")?,
-        physical: physical.parse().ok(),
+        physical: Some(physical.parse().unwrap_or(0)),
         modified: timestamp(&values.take("volume/target/timestamps/mtime")),
         mode: u32::from_str_radix(&values.take("volume/target/permissions/mode"), 8).ok(),
         format: values.take("volume/target/format@type"),
@@ -177,7 +177,7 @@ mod tests {
             "<volume><name>n</name><capacity>0</capacity><allocation>0</allocation><backingStore/></volume>",
         )
         .unwrap();
-        assert_eq!((volume.backing, volume.modified, volume.physical, volume.mode), (None, None, None, None));
+        assert_eq!((volume.backing, volume.modified, volume.physical, volume.mode), (None, None, Some(0), None));
     }
 
     #[test]
