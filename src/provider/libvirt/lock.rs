@@ -14,7 +14,7 @@ use super::host::calls::{CallError, Calls, code};
 use super::naming::LockName;
 use super::site::Site;
 use super::volume_xml;
-use crate::plan::{LockHolder, Reason};
+use crate::plan::{Label, LockHolder, Reason};
 use crate::provider::LockAttempt;
 use crate::provider::error::{Class, ProviderError};
 
@@ -181,6 +181,26 @@ pub(super) fn clock(calls: &mut dyn Calls, fence: &Fence) -> Result<Timestamp, P
         let why = "the host does not say when the lock was made";
         ProviderError::new(Class::Transient, Reason::APIError, "look at the lock", &text, why)
     })
+}
+
+/// A fleet other than this run's whose lock is alive on the host at `now`. Its run may be about to use
+/// what nobody uses yet. A lock whose age is not known counts.
+pub(super) fn other_fleet(
+    calls: &mut dyn Calls,
+    fence: &Fence,
+    now: Timestamp,
+) -> Result<Option<Label>, ProviderError> {
+    let mine = fence.held().map(|held| held.name.fleet);
+    let failed = |error: CallError| classify("look for other locks", "", &error);
+    for volume in calls.volume_names().map_err(failed)? {
+        let Some(lock) = LockName::parse(&volume).filter(|lock| Some(&lock.fleet) != mine.as_ref()) else { continue };
+        let Some(there) = calls.volume(&volume).map_err(failed)? else { continue };
+        let life = jiff::SignedDuration::from_secs(i64::from(lock.ttl_seconds));
+        if there.modified.is_none_or(|made| now.duration_since(made) <= life) {
+            return Ok(Some(lock.fleet));
+        }
+    }
+    Ok(None)
 }
 
 /// Gives the lock back: every lock volume of this run, a former one that a renewal could not remove

@@ -2,7 +2,9 @@
 //! removed.
 //!
 //! A proof goes before its base and everything is looked at again in between: another run makes its
-//! overlay first and looks for the proof then, so that one of the two always sees the other.
+//! overlay first and looks for the proof then, so that one of the two always sees the other. And a
+//! run of another fleet takes its lock first and looks for proven images then: while it is at work,
+//! one that it may have found stays.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +17,7 @@ use super::lock::{self, Fence};
 use super::naming::{ProofName, disk_owner, looks_like_ours, parse_disk};
 use super::observe::file_length;
 use super::volume_xml;
-use crate::plan::Reason;
+use crate::plan::{Label, Reason};
 use crate::provider::error::{Class, ProviderError};
 use crate::provider::images::{ImageState, Prunable, Prunables, PruneKind, Pruned};
 
@@ -100,6 +102,11 @@ fn remove_base(
     if let Some(pruned) = in_use(&base.users) {
         return Ok(pruned);
     }
+    if kind == PruneKind::Unused
+        && let Some(fleet) = lock::other_fleet(calls, fence, now)?
+    {
+        return Ok(at_work(&fleet));
+    }
     match (kind, base.state(now)) {
         (PruneKind::Debris, ImageState::Proven) => return Ok(Pruned::Kept("it was proven meanwhile".to_owned())),
         (_, ImageState::Unproven) => return Ok(Pruned::Kept("somebody else is at work on it".to_owned())),
@@ -108,8 +115,12 @@ fn remove_base(
     for proof in base.wrong_proofs.iter().chain(&base.proofs) {
         delete(calls, &proof.to_string())?;
     }
-    let again = fence.check(calls).and_then(|()| Pool::read(calls, pool_name));
-    let ended = again.map(|pool| in_use(&pool.users(base.file))).and_then(|used| match used {
+    let again = fence.check(calls).and_then(|()| {
+        let rival = if kind == PruneKind::Unused { lock::other_fleet(calls, fence, now)? } else { None };
+        let pool = Pool::read(calls, pool_name)?;
+        Ok(in_use(&pool.users(base.file)).or_else(|| rival.as_ref().map(at_work)))
+    });
+    let ended = again.and_then(|used| match used {
         Some(kept) => Ok(kept),
         None => delete(calls, base.file),
     });
@@ -128,6 +139,10 @@ fn remove_base(
 
 fn in_use(users: &BTreeSet<String>) -> Option<Pruned> {
     users.first().map(|user| Pruned::Kept(format!("{user} uses it")))
+}
+
+fn at_work(fleet: &Label) -> Pruned {
+    Pruned::Kept(format!("a run of the fleet {fleet} is at work on the host"))
 }
 
 fn delete(calls: &mut dyn Calls, file: &str) -> Result<Pruned, ProviderError> {

@@ -272,6 +272,35 @@ fn l25_a_user_that_appears_meanwhile_gets_the_proof_back() {
     assert!(pool.base(&base(ID, 1)).is_some_and(|base| base.is_proven()));
 }
 
+/// The lock of a run of another fleet, made at that moment.
+fn other_lock(modified: &str) -> Host {
+    Host::default().volume("egress-plan-other.lock-300-abcdefabcdefabcd-1", modified, "")
+}
+
+#[test]
+fn l25_an_image_stays_while_a_run_of_another_fleet_may_be_about_to_use_it() {
+    const NOW: &str = "2025-12-31T23:59:00Z";
+    let kept = Pruned::Kept("a run of the fleet other is at work on the host".to_owned());
+    let mut host = other_lock(NOW).proven(&base(ID, 1), OLD).start();
+    assert_eq!(host.remove(PruneKind::Unused, &base(ID, 1)).expect("answers"), kept);
+    assert!(host.pool().base(&base(ID, 1)).is_some_and(|base| base.is_proven()));
+    // One that has run out is nobody's.
+    let mut host = other_lock(YOUNG).proven(&base(ID, 1), OLD).start();
+    assert_eq!(host.remove(PruneKind::Unused, &base(ID, 1)).expect("answers"), Pruned::Removed);
+    // A run that locks the host while the proof goes has seen it, or does not see it any more.
+    let mut host = Host::default().proven(&base(ID, 1), OLD).start();
+    let (world, lock) = (Arc::clone(&host.world), other_lock(NOW).volumes);
+    let appear = move || {
+        let mut more =
+            RecordedHost::parse(&format!("pool:\n  volumes:\n{lock}"), Path::new("more.yaml")).expect("a host");
+        world.lock().expect("not poisoned").edit(|host| host.pool.volumes.append(&mut more.pool.volumes));
+    };
+    let rule = Rule::nth(1, Effect::After(Arc::new(appear))).of("delete_volume").on(proof(&base(ID, 1)));
+    host.world().fail(rule);
+    assert_eq!(host.remove(PruneKind::Unused, &base(ID, 1)).expect("answers"), kept);
+    assert!(host.pool().base(&base(ID, 1)).is_some_and(|base| base.is_proven()));
+}
+
 #[test]
 fn a_base_that_cannot_be_removed_gets_its_proof_back() {
     let mut host = Host::default().proven(&base(ID, 1), OLD).start();
