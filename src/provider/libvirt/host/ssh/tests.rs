@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::ssh_key::certificate::{Builder, CertType};
-use russh::keys::{Algorithm, PublicKey};
+use russh::keys::{Algorithm, EcdsaCurve, PublicKey};
 use russh::server::{self, Auth, ChannelOpenHandle, VerifiedPublicKey};
 use russh::{Channel, ChannelOpenFailure as Refusal};
 use tempfile::TempDir;
@@ -147,6 +147,119 @@ fn refused(outcome: Result<Session, DialError>) -> DialError {
     outcome.err().expect("the dial succeeded")
 }
 
+/// A public RSA key that nobody has the other half of: drawing a second one takes seconds.
+const ANOTHER_RSA: &str = "AAAAB3NzaC1yc2EAAAADAQABAAABAQCXeCNxD0BtczuuIcKgav7YtBTS+pv24yZSCsP3J83681uFEC7Xt2rTzf1c4btt4yd0bYgA\
+    PT4I9fijzrjVEQfaoVEScsyIjw+Td0Vh4TA/yvqj6ooyXZzNtSTQ6WkyXzG4qPo1HQOvqnhiahiZbSYnvJN1HFrYIcm88unW6nF9\
+    mosCwXQmWGI2iZaM3Dyuhe7t+LeII9TXHjvaq5x2UnVnBOwaJXikOVHvKUIlVBfjrkcR2uFseH5aNFAxIF/5q6MlZuWONVpUHSBm\
+    ASphAO//+OBQ3EQkk7G6I2zMHtgD4WS+o9w3Uoku9SP1me+MN57+0G9pgXjkb2uTOYdcafuB";
+
+/// How a dial of the table below must end.
+enum Ends {
+    Connected,
+    /// Permanently, with these words, and never with a token of the file.
+    Untrusted(&'static str),
+}
+
+#[tokio::test]
+async fn r22_c07_each_kind_of_host_key_is_found_in_each_form_of_line_or_refused_for_good() {
+    use Ends::{Connected, Untrusted};
+    let kinds = || {
+        let ecdsa = Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 };
+        [("ed25519", test_keys::ed25519()), ("ecdsa", test_keys::new(ecdsa)), ("rsa", test_keys::rsa())]
+    };
+    let another = |kind: &str| match kind {
+        "ed25519" => line("HOST", &test_keys::ed25519()),
+        "ecdsa" => line("HOST", &test_keys::new(Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 })),
+        _ => format!("HOST ssh-rsa {ANOTHER_RSA}"),
+    };
+    for (kind, mine) in kinds() {
+        let host = host_with(&[&mine]).await;
+        let name = format!("[127.0.0.1]:{}", host.address.port());
+        let (good, wrong) = (line("HOST", &mine), another(kind));
+        let foreign = kinds().into_iter().find(|(other, _)| *other != kind).map(|(_, key)| line("HOST", &key)).unwrap();
+        let salted = line(&hashed(&name), &mine);
+        for (what, lines, ends) in [
+            ("plain", vec![good.clone()], Connected),
+            ("hashed", vec![salted], Connected),
+            ("a wildcard", vec![line("[127.0.0.*]:*", &mine)], Connected),
+            ("several of a kind, the second fits", vec![wrong.clone(), good.clone()], Connected),
+            ("tabs", vec![good.replace(' ', "\t")], Connected),
+            ("another kind beside it", vec![foreign.clone(), good.clone()], Connected),
+            ("negated", vec![line("[127.0.0.*]:*,!HOST", &mine)], Untrusted("is unknown: ")),
+            ("without its port", vec![line("127.0.0.1", &mine)], Untrusted("is unknown: ")),
+            ("only another kind", vec![foreign], Untrusted("of this kind for [127.0.0.1]:")),
+            ("changed", vec!["# note".to_owned(), wrong.clone()], Untrusted("known_hosts:2 has another key")),
+            ("revoked", vec![good.clone(), format!("@revoked {good}")], Untrusted("known_hosts:2 revokes it")),
+            ("only an authority", vec![format!("@cert-authority {wrong}")], Untrusted("only certificate authorities")),
+            ("an empty file", vec![], Untrusted("is unknown: ")),
+        ] {
+            let outcome = host.dial(&lines).await;
+            match ends {
+                Connected => assert!(outcome.is_ok(), "{kind}, {what}: {}", refused(outcome)),
+                Untrusted(says) => {
+                    let error = refused(outcome);
+                    assert_eq!(
+                        (error.class, error.reason),
+                        (Class::Permanent, Reason::HostKeyMismatch),
+                        "{kind}, {what}"
+                    );
+                    let shown = format!("{} {}", error.message, error.hint.unwrap_or_default());
+                    let fingerprint = mine.public_key().fingerprint(HashAlg::Sha256).to_string();
+                    let file = host.folder.path().join("known_hosts").display().to_string();
+                    for part in [says, &fingerprint, &file] {
+                        assert!(shown.contains(part), "{kind}, {what}: {shown}");
+                    }
+                    assert!(what == "revoked" || shown.contains(&format!("-t {kind} ")), "{kind}, {what}: {shown}");
+                    assert!(!shown.contains("AAAA"), "{kind}, {what}: {shown}");
+                }
+            }
+        }
+    }
+}
+
+/// A name as `HashKnownHosts` writes it.
+fn hashed(name: &str) -> String {
+    use base64::Engine as _;
+    use hmac::{Hmac, KeyInit as _, Mac as _};
+    let encode = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+    let hash = Hmac::<sha1::Sha1>::new_from_slice(b"salt").unwrap().chain_update(name).finalize().into_bytes();
+    format!("|1|{}|{}", encode(b"salt"), encode(&hash))
+}
+
+#[tokio::test]
+async fn c05_r22_files_that_are_missing_or_no_private_keys_are_named_before_anything_is_dialled() {
+    let mut host = host_with(&[&test_keys::ed25519()]).await;
+    host.address.set_port(1);
+    let key = test_keys::ed25519();
+    let encrypted = key.encrypt(&mut rand::rng(), "secret").unwrap();
+    let text = |key: &PrivateKey| key.to_openssh(LineEnding::LF).unwrap().to_string();
+    let path = host.folder.path().join("key");
+    for (content, says) in [
+        (text(&encrypted), "is encrypted with a passphrase"),
+        (key.public_key().to_openssh().unwrap(), "is a public key"),
+        (text(&key).replace('b', "!"), "cannot be decoded"),
+        (String::new(), "is empty"),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        let error = refused(Session::dial(&host.target(), &Progress::default()).await);
+        assert_eq!((error.stage, error.class), (Stage::Credentials, Class::Permanent), "{error}");
+        assert!(error.message.contains(says) && error.message.contains(path.to_str().unwrap()), "{error}");
+        assert!(error.hint.is_some());
+    }
+    std::fs::write(&path, text(&key)).unwrap();
+    let missing = host.folder.path().join("none");
+    for target in [
+        SshTarget { key_file: missing.clone(), ..host.target() },
+        SshTarget { known_hosts: Some(missing.clone()), ..host.target() },
+    ] {
+        let error = refused(Session::dial(&target, &Progress::default()).await);
+        assert_eq!((error.stage, error.reason), (Stage::Credentials, Reason::CredentialsUnavailable), "{error}");
+        // The file may be mounted a moment later.
+        assert_eq!(error.class, Class::Transient);
+        assert!(error.message.contains(missing.to_str().unwrap()), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn l06_a_host_pinned_by_its_rsa_key_alone_is_reached_though_it_has_others() {
     let (ed25519, rsa) = (test_keys::ed25519(), test_keys::rsa());
@@ -182,7 +295,7 @@ async fn l06_an_untrusted_host_key_is_permanent_and_says_where_without_a_token()
 }
 
 #[tokio::test]
-async fn a_host_certificate_of_a_known_authority_is_enough() {
+async fn r22_a_host_certificate_of_a_known_authority_is_enough() {
     let (authority, key, client) = (test_keys::ed25519(), test_keys::ed25519(), test_keys::ed25519());
     let mut builder = Builder::new_with_random_nonce(&mut rand::rng(), key.public_key().clone(), 0, u64::MAX).unwrap();
     builder.cert_type(CertType::Host).unwrap();
@@ -224,7 +337,7 @@ async fn without_known_hosts_any_key_is_taken() {
 }
 
 #[tokio::test]
-async fn a_refused_key_is_permanent_and_named_by_its_fingerprint() {
+async fn r24_a_refused_key_is_permanent_and_named_by_its_fingerprint() {
     let (key, client, other) = (test_keys::ed25519(), test_keys::ed25519(), test_keys::ed25519());
     let accepts = other.public_key().clone();
     let host = serve(Host { keys: vec![key], certificates: Vec::new(), accepts, mishaps: Vec::new() }, &client).await;
@@ -235,7 +348,7 @@ async fn a_refused_key_is_permanent_and_named_by_its_fingerprint() {
 }
 
 #[tokio::test]
-async fn an_rsa_client_key_signs_with_sha2() {
+async fn r22_an_rsa_client_key_signs_with_sha2() {
     let client = test_keys::rsa();
     let accepts = client.public_key().clone();
     let keys = vec![test_keys::ed25519()];
@@ -263,7 +376,7 @@ async fn a_socket_is_opened_or_refused_and_the_connection_lives_on() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_the_server_cuts_off_is_tried_again() {
+async fn r24_a_handshake_that_the_server_cuts_off_is_tried_again() {
     let (client, keys) = (test_keys::ed25519(), vec![test_keys::ed25519()]);
     let accepts = client.public_key().clone();
     let mishaps = vec![Mishap::HangUp, Mishap::HangUp];
