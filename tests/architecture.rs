@@ -164,3 +164,19 @@ fn no_file_or_folder_is_a_drawer_for_everything() {
         }
     }
 }
+
+/// One file opens SSH connections and one judges host keys, so that no path can forget to.
+#[test]
+fn r23_one_file_opens_connections_and_asks_the_one_policy_on_host_keys() {
+    let naming = |what: &str| -> Vec<String> {
+        let sources = sources();
+        let hits = sources.iter().filter(|(path, text)| !path.ends_with("tests.rs") && code(text).contains(what));
+        hits.map(|(path, _)| path.display().to_string()).collect()
+    };
+    assert_eq!(naming("client::connect"), ["provider/libvirt/host/ssh.rs"]);
+    assert_eq!(naming("fn check_server_key"), ["provider/libvirt/host/ssh.rs"]);
+    assert_eq!(naming("HostKeyPolicy::new("), ["provider/libvirt/host/ssh.rs"]);
+    for other in ["Command::new(\"ssh\")", "Command::new(\"scp\")", "qemu+ssh", "libssh"] {
+        assert_eq!(naming(other), [""; 0], "{other}");
+    }
+}
