@@ -4,7 +4,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help build demo test lint docs generated deny bench install-build install-test
+.PHONY: help build demo test soak lint docs generated deny bench install-build install-test
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -23,6 +23,9 @@ demo: build ## the main job, on recorded hosts
 
 test: install-test ## every test, the real-host suite included
 	@tests/run
+
+soak: install-test ## the long form of those tests that have one
+	@tests/soak
 
 lint: install-build ## formatting, clippy, licences
 	$(CARGO) fmt --all --check

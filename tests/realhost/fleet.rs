@@ -213,10 +213,26 @@ impl Running {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// Whether one line of its log holds all of the texts by now.
+    #[allow(dead_code, reason = "not every suite that uses this file needs it")]
+    pub fn told(&self, texts: &[&str]) -> bool {
+        let log = fs::read_to_string(&self.stderr).unwrap();
+        log.lines().any(|line| texts.iter().all(|text| line.contains(text)))
+    }
+
+    /// What it has printed so far.
+    #[allow(dead_code, reason = "not every suite that uses this file needs it")]
+    pub fn printed(&self) -> String {
+        fs::read_to_string(&self.stdout).unwrap()
+    }
+
     pub fn finish(mut self) -> Run {
         let code = self.child.wait().unwrap().code();
+        // Its last word, on either stream; after it, connections are closed and nothing else is done.
+        let said = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).unwrap();
+        let closing = said(&self.stdout).max(said(&self.stderr)).elapsed().unwrap_or_default();
         let read = |path: &Path| fs::read_to_string(path).unwrap();
-        Run { code, stdout: read(&self.stdout), stderr: read(&self.stderr), line: self.line.clone() }
+        Run { code, stdout: read(&self.stdout), stderr: read(&self.stderr), line: self.line.clone(), closing }
     }
 }
 
@@ -234,6 +250,9 @@ pub struct Run {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
+    /// How long it went on after its last word, to close its connections.
+    #[allow(dead_code, reason = "not every suite that uses this file needs it")]
+    pub closing: std::time::Duration,
     line: String,
 }
 
@@ -259,7 +278,7 @@ impl Run {
         self
     }
 
-    fn all(&self) -> String {
+    pub fn all(&self) -> String {
         let messages: Vec<String> = self.messages().collect();
         format!("{}\n--- stdout\n{}\n--- stderr\n{}", self.line, self.stdout, messages.join("\n"))
     }

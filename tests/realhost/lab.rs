@@ -54,8 +54,13 @@ pub fn nvram(domain: &str) -> PathBuf {
 
 /// Starts, stops or restarts a daemon of the lab.
 pub fn daemon(action: &str, name: &str) {
+    daemon_with(action, name, "TERM");
+}
+
+/// The same, by a signal of the caller's choice.
+pub fn daemon_with(action: &str, name: &str, signal: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/realhost/daemon");
-    assert!(Command::new(script).args([action, name]).status().unwrap().success(), "{action} {name}");
+    assert!(Command::new(script).args([action, name, signal]).status().unwrap().success(), "{action} {name}");
 }
 
 /// Runs a tool that must succeed, and returns what it printed.

@@ -1,0 +1,132 @@
+//! Traffic that is lost, late, or cut off in the middle of something.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::lab::{lab, until};
+use super::relay::{Door, Mishap, Relay, Traffic, lead_through};
+use super::scene::{Scene, fresh_image, locks};
+
+const MIB: u64 = 1 << 20;
+
+/// The end of any run of these scenes: the longest budget that may run out, a second try and its
+/// pause, three times over.
+const BUDGETS: u64 = 120;
+
+pub fn swallowed_listing() {
+    let scene = Scene::blank("net-listing");
+    let mut run = scene.apply();
+    scene.wait_for(&mut run, &["\"host\":\"b\"", "\"rpc\":\"list_domains\""]);
+    scene.relay.traffic(Traffic::Swallowed);
+    let run = scene.end(run, BUDGETS).must(3).says(&["lab/b", "unknown"]);
+    scene.other_host_is_done(&run);
+    scene.converges();
+    scene.strike();
+}
+
+pub fn swallowed_upload() {
+    let scene = Scene::fresh("net-upload", 32);
+    scene.relay.after(8 * MIB, Mishap::Swallow);
+    let run = scene.end(scene.apply(), BUDGETS).must(7).says(&["lab/b"]);
+    scene.other_host_is_done(&run);
+    assert!(scene.relay.up() < 24 * MIB, "{}", scene.relay.up());
+    scene.converges();
+    scene.strike();
+}
+
+pub fn swallowed_start() {
+    let scene = Scene::blank("net-start");
+    let run = scene.apply();
+    // QEMU's log is made in the middle of the call that starts the domain.
+    let log = format!("/var/log/libvirt/qemu/{}.log", scene.machine("b"));
+    until("the start has begun", 90, Duration::from_millis(1), || Path::new(&log).exists().then_some(()));
+    scene.relay.traffic(Traffic::Swallowed);
+    let run = scene.end(run, BUDGETS).must(7).says(&["lab/b"]);
+    scene.other_host_is_done(&run);
+    // What was asked for may have happened: the lock of that host is left to run out.
+    assert_eq!(locks(&scene.fleet, "b").len(), 1, "{}", run.all());
+    scene.converges();
+    scene.strike();
+}
+
+pub fn swallowed_idle() {
+    // Host a's upload takes so long that the connections to b, where nothing is left to do, are idle.
+    let scene = Scene::fresh("net-idle", 24);
+    let slow = Relay::to(&lab("LAB_SSH_A"));
+    lead_through(&scene.fleet, "LAB_SSH_A", &slow);
+    scene.fleet.unwant("net-idle-b");
+    slow.traffic(Traffic::Narrow(2 << 20));
+    let mut run = scene.apply();
+    scene.wait_for(&mut run, &["\"host\":\"b\"", "\"rpc\":\"list_domains\""]);
+    until("the upload to a has begun", 90, Duration::from_millis(5), || (slow.up() > MIB).then_some(()));
+    assert!(!run.has_ended());
+    scene.relay.traffic(Traffic::Swallowed);
+    let run = scene.end(run, BUDGETS);
+    scene.other_host_is_done(&run);
+    run.must(0).says(&["the lock could not be given back"]);
+    slow.heal();
+    scene.fleet.manifest("net-idle-b", "b", "tiny", "fresh", super::fleet::EMPTY);
+    scene.converges();
+    scene.strike();
+}
+
+pub fn reset_listing() {
+    let scene = Scene::blank("net-reset");
+    let mut run = scene.apply();
+    scene.wait_for(&mut run, &["\"host\":\"b\"", "\"rpc\":\"list_domains\""]);
+    scene.relay.reset();
+    let run = scene.end(run, BUDGETS);
+    scene.other_host_is_done(&run);
+    run.says(&["lab/b"]);
+    scene.converges();
+    scene.strike();
+}
+
+pub fn reset_upload() {
+    let scene = Scene::fresh("net-rst-upload", 32);
+    scene.relay.after(8 * MIB, Mishap::Reset);
+    let run = scene.end(scene.apply(), BUDGETS);
+    scene.other_host_is_done(&run);
+    // One cut is got over within the run: the upload is tried again on a connection of its own.
+    run.must(0);
+    scene.converges();
+    scene.strike();
+}
+
+pub fn late() {
+    let scene = Scene::new("net-late", fresh_image("net-late", 8), "budgets: {}");
+    scene.relay.traffic(Traffic::Carried(Duration::from_millis(200)));
+    scene.end(scene.apply(), 2 * BUDGETS).must(0);
+    scene.converges();
+    scene.strike();
+}
+
+pub fn bursts() {
+    let scene = Scene::fresh("net-bursts", 32);
+    let mut run = scene.apply();
+    let mut stalls = 0;
+    while !run.has_ended() {
+        scene.relay.traffic(Traffic::Held);
+        std::thread::sleep(Duration::from_millis(1200));
+        scene.relay.heal();
+        std::thread::sleep(Duration::from_millis(400));
+        stalls += 1;
+    }
+    assert!(stalls > 1);
+    scene.end(run, BUDGETS).must(0);
+    scene.converges();
+    scene.strike();
+}
+
+/// Peers that are no sshd, or one that goes away at once.
+pub fn strange_peers() {
+    let scene = Scene::blank("net-peers");
+    // Behind the handshakes of SSH come some five kilobytes.
+    for door in [Door::Silent, Door::Garbage, Door::CutAfter(40), Door::CutAfter(3000), Door::CutAfter(6000)] {
+        scene.relay.door(door);
+        let run = scene.end(scene.apply(), BUDGETS).must(3).says(&["lab/b", "unknown"]);
+        scene.other_host_is_done(&run);
+    }
+    scene.converges();
+    scene.strike();
+}
