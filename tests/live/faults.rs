@@ -184,8 +184,10 @@ pub fn redial() {
     }
 }
 
-/// Threads, open files and memory in KiB of a process.
-fn usage(pid: &str) -> (usize, usize, u64) {
+/// Threads, open files and memory in KiB.
+type Usage = (usize, usize, u64);
+
+fn usage(pid: &str) -> Usage {
     let count = |what: &str| std::fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().count();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -210,7 +212,6 @@ pub fn failed_uploads() {
     let bench = Bench::new(target());
     let mut calls = bench.open().calls;
     calls.create_volume(&raw_xml("fail.raw", 0)).unwrap();
-    let libvirtd = daemon("libvirtd").as_raw_nonzero().to_string();
     let fail = |shared: &mut dyn Calls, round: usize| {
         // In turn: on a connection that lives on, on one that is killed in the middle, and on one
         // that the daemon's error ends.
@@ -239,27 +240,87 @@ pub fn failed_uploads() {
     for round in 0..12 {
         fail(calls.as_mut(), round);
     }
-    let settle = |before: Option<((usize, usize, u64), usize)>| {
-        let started = Instant::now();
-        loop {
-            let now = (usage("self"), usage(&libvirtd).1);
-            let settled =
-                before.is_some_and(|(mine, theirs)| now.0.0 <= mine.0 && now.0.1 <= mine.1 && now.1 <= theirs);
-            if settled || started.elapsed() > Duration::from_secs(if before.is_some() { 30 } else { 2 }) {
-                return now;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
-    let before = settle(None);
+    let before = settled(None);
     for round in 0..200 {
         fail(calls.as_mut(), round);
     }
-    let after = settle(Some(before));
+    let after = settled(Some(before));
+    println!("200 failed uploads: threads, files and KiB, and files of libvirtd, {before:?} then {after:?}");
     assert!(after.0.0 <= before.0.0 && after.0.1 <= before.0.1, "threads, files: {before:?} then {after:?}");
     assert!(after.1 <= before.1, "files of libvirtd: {before:?} then {after:?}");
     assert!(after.0.2 < before.0.2 + 64 * 1024, "memory: {before:?} then {after:?}");
     calls.delete_volume("fail.raw").unwrap();
+}
+
+/// What the process and libvirtd have once things have settled: as little as `before`, if given.
+fn settled(before: Option<(Usage, usize)>) -> (Usage, usize) {
+    let libvirtd = daemon("libvirtd").as_raw_nonzero().to_string();
+    let started = Instant::now();
+    loop {
+        let now = (usage("self"), usage(&libvirtd).1);
+        let is_settled = before.is_some_and(|(mine, theirs)| now.0.0 <= mine.0 && now.0.1 <= mine.1 && now.1 <= theirs);
+        if is_settled || started.elapsed() > Duration::from_secs(if before.is_some() { 30 } else { 2 }) {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Does something often, after a few times that may make what is made once, and demands that nothing
+/// is left of it.
+fn leaves_nothing(what: &str, times: u32, mut work: impl FnMut()) {
+    for _ in 0..5 {
+        work();
+    }
+    let before = settled(None);
+    for _ in 0..times {
+        work();
+    }
+    let after = settled(Some(before));
+    println!("{times} {what}: threads, files and KiB, and files of libvirtd, {before:?} then {after:?}");
+    assert!(after.0.0 <= before.0.0 && after.0.1 <= before.0.1, "threads, files: {before:?} then {after:?}");
+    assert!(after.1 <= before.1, "files of libvirtd: {before:?} then {after:?}");
+    assert!(after.0.2 < before.0.2 + 64 * 1024, "memory: {before:?} then {after:?}");
+}
+
+/// This many in `make soak`, and as many in the suite.
+fn times(soak: u32, suite: u32) -> u32 {
+    if std::env::var_os("EGRESS_PLAN_SOAK").is_some() { soak } else { suite }
+}
+
+pub fn many_dials() {
+    let bench = Bench::new(target());
+    let stranger = SshTarget { sockets: vec!["/run/libvirt/none".to_owned()], ..target() };
+    let mut number = 0;
+    leaves_nothing("dials", times(1000, 60), || {
+        number += 1;
+        // In turn: one that is used and closed, one that finds no socket, and one given up at once.
+        let link = SshLink::new(if number % 3 == 1 { stranger.clone() } else { target() });
+        let budget = if number % 3 == 2 { Duration::from_millis(number % 40) } else { BUDGET };
+        let opened = bench.runtime.block_on(link.open(Purpose::Calls, budget));
+        if number % 3 == 0 {
+            opened.map_err(|error| error.message).unwrap().calls.hostname().unwrap();
+        } else {
+            drop(opened);
+        }
+        bench.runtime.block_on(link.close());
+    });
+}
+
+pub fn cancelled_calls() {
+    let bench = Bench::new(target());
+    let budgets = Budgets { ordinary: Duration::from_millis(40), ..Budgets::default() };
+    leaves_nothing("cancelled calls", times(200, 20), || {
+        let link = SshLink::new(target());
+        let opened = bench.runtime.block_on(link.open(Purpose::Calls, BUDGET)).map_err(|error| error.message).unwrap();
+        let mut calls = bench.traced(opened, budgets, &CancellationToken::new());
+        let frozen = Frozen::libvirtd();
+        let error = calls.hostname().unwrap_err();
+        assert!(error.dead && error.ended == Some(Ended::Budget), "{error:?}");
+        drop(frozen);
+        drop(calls);
+        bench.runtime.block_on(link.close());
+    });
 }
 
 pub fn keepalive() {

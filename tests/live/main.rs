@@ -3,7 +3,14 @@
 //! Runs inside `tests/realhost/lab`, which names what it has set up in `LAB_*` variables; anywhere
 //! else every test reports itself as ignored. One test at a time: some freeze the daemons.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
 
 mod calls;
 mod faults;
@@ -45,6 +52,8 @@ const TESTS: &[Test] = &[
     ("l02_a_cancelled_upload_ends_on_a_frozen_host", faults::cancel_upload_frozen),
     ("l03_a_lost_connection_is_dialled_anew_at_most_twice", faults::redial),
     ("l04_two_hundred_failed_uploads_leave_nothing", faults::failed_uploads),
+    ("l04_many_dials_leave_nothing", faults::many_dials),
+    ("l04_many_cancelled_calls_leave_nothing", faults::cancelled_calls),
     ("l05_a_silent_host_is_noticed", faults::keepalive),
     ("l08_garbage_on_the_socket_is_an_error_of_that_host", faults::garbage),
     ("l44_a_silent_socket_is_a_timeout_at_its_stage", faults::silent_socket),
