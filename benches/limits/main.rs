@@ -20,7 +20,12 @@ mod fleet;
 #[path = "../../tests/realhost/lab.rs"]
 mod lab;
 
+#[allow(dead_code, reason = "the bench uses a part of what the suite needs")]
+#[path = "../../tests/trouble/relay.rs"]
+mod relay;
+
 mod crowd;
+mod frozen;
 mod memory;
 mod silent;
 
@@ -51,7 +56,12 @@ pub fn seconds(time: Duration) -> String {
 /// A measure and its name.
 type Measure = (&'static str, fn() -> Vec<Figure>);
 
-const MEASURES: [Measure; 3] = [("memory", memory::measure), ("crowd", crowd::measure), ("silent", silent::measure)];
+const MEASURES: [Measure; 4] = [
+    ("memory", memory::measure),
+    ("crowd", crowd::measure),
+    ("silent", silent::measure),
+    ("frozen", frozen::measure),
+];
 
 fn main() -> ExitCode {
     assert!(std::env::var_os("EGRESS_PLAN_LAB").is_some(), "the figures need root and the lab: make bench");
