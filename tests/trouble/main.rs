@@ -27,6 +27,7 @@ mod relay;
 mod rivals;
 mod scene;
 mod storage;
+mod twice;
 
 use std::time::Duration;
 
@@ -61,6 +62,7 @@ const TESTS: &[Test] = &[
     ("l49_a_pool_that_is_not_mounted_makes_its_host_unknown", storage::unmounted),
     ("a_disk_that_an_admin_attached_is_left_behind_and_listed", storage::attached_disk),
     ("l25_another_fleets_prune_takes_nothing_from_a_create", storage::prune_beside_a_create),
+    ("c16_one_folder_behind_two_hosts_is_refused_by_name", twice::one_folder_behind_two_hosts),
     ("l24_of_rivals_with_one_image_each_leaves_a_whole_one", rivals::rivals),
     ("l45_every_trial_has_swept_away_what_it_made", scene::nothing_is_left),
 ];

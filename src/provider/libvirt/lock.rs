@@ -114,6 +114,12 @@ fn create(calls: &mut dyn Calls, lock: &LockName) -> Result<(), ProviderError> {
     match calls.create_volume(&xml) {
         // A lost answer of an earlier attempt of this run left it there.
         Err(error) if error.code == code::STORAGE_VOL_EXIST => Ok(()),
+        // Nobody else makes a file of this run's name, and this pool has not seen it made.
+        Err(error) if error.code == code::OPERATION_INVALID && error.message.contains("already exists") => {
+            let why = "this run's lock lies in the pool's folder already: it is another host's pool as well";
+            Err(ProviderError::new(Class::Permanent, Reason::DuplicateHost, "take the lock", &text, why)
+                .hint("give each host of the config a pool with a folder of its own"))
+        }
         other => other.map_err(|error| classify("take the lock", &text, &error)),
     }
 }
