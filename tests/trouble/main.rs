@@ -43,6 +43,7 @@ const TESTS: &[Test] = &[
     ("r10_r28_traffic_lost_in_the_middle_of_an_upload_costs_that_host_alone", network::swallowed_upload),
     ("r10_r28_traffic_lost_in_the_middle_of_a_start_costs_that_host_alone", network::swallowed_start),
     ("l05_an_idle_connection_that_is_lost_holds_nobody_up", network::swallowed_idle),
+    ("l03_r36_a_lock_is_given_back_although_its_idle_connection_was_reset", network::reset_idle),
     ("l03_a_reset_in_the_middle_of_a_listing_is_met_by_the_next_run_at_the_latest", network::reset_listing),
     ("l03_a_reset_in_the_middle_of_an_upload_is_got_over", network::reset_upload),
     ("with_200_ms_of_delay_a_whole_apply_succeeds", network::late),

@@ -70,6 +70,26 @@ pub fn swallowed_idle() {
     scene.strike();
 }
 
+/// A firewall forgets a connection over which nothing went, and the host is well.
+pub fn reset_idle() {
+    let scene = Scene::fresh("net-forgot", 16);
+    let slow = Relay::to(&lab("LAB_SSH_A"));
+    lead_through(&scene.fleet, "LAB_SSH_A", &slow);
+    scene.fleet.unwant("net-forgot-b");
+    slow.traffic(Traffic::Narrow(4 << 20));
+    let run = scene.apply();
+    until("the upload to a has begun", 90, Duration::from_millis(5), || (slow.up() > MIB).then_some(()));
+    scene.relay.reset();
+    let run = scene.end(run, BUDGETS).must(0);
+    scene.other_host_is_done(&run);
+    // The lock went with the run: nobody has to wait until it runs out.
+    assert_eq!(locks(&scene.fleet, "b"), Vec::<String>::new(), "{}", run.all());
+    slow.heal();
+    scene.fleet.manifest("net-forgot-b", "b", "tiny", "fresh", super::fleet::EMPTY);
+    scene.converges();
+    scene.strike();
+}
+
 pub fn reset_listing() {
     let scene = Scene::blank("net-reset");
     let mut run = scene.apply();

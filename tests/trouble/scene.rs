@@ -13,8 +13,8 @@ use super::lab::{domains, lab, pool, sha256, tool, try_virsh, until, virsh, volu
 use super::relay::{Relay, lead_through};
 
 /// Budgets that make a fault short. Each is well above what a loaded machine needs.
-pub const SHORT: &str = "budgets: {dial: 6s, call: 8s, start: 12s, smallUpload: 8s, imageUpload: 120s, \
-                         transferIdle: 4s, keepalive: 1s}";
+pub const SHORT: &str = "budgets: {dial: 8s, call: 10s, start: 15s, smallUpload: 10s, imageUpload: 120s, \
+                         transferIdle: 5s, keepalive: 2s}";
 
 /// A file of random bytes below the lab's web server: an image that no host has.
 pub fn fresh_image(name: &str, mib: u32) -> Image {

@@ -339,7 +339,15 @@ impl Provider for LibvirtProvider {
             tracing::warn!(host = %session.site.place, "an answer was lost, so the lock of this host is left to run out by itself");
             return;
         }
-        if let Err(error) = session.with_lock(move |calls| lock::release(calls, &held)).await {
+        let release = |held: lock::Held| session.with_lock(move |calls| lock::release(calls, &held));
+        // A connection that died while it was idle says nothing about the host (L3), and giving a lock
+        // back twice does no harm. A host that was dialled for it and did not answer has had its chance.
+        let was_idle = session.has_idle();
+        let given_back = match release(held.clone()).await {
+            Err(error) if was_idle && error.class == Class::Transient => release(held).await,
+            given_back => given_back,
+        };
+        if let Err(error) = given_back {
             tracing::warn!(host = %session.site.place, %error, "the lock could not be given back; it runs out by itself");
         }
     }

@@ -123,6 +123,11 @@ impl Session {
         result
     }
 
+    /// Whether the next call goes over a connection that was opened earlier.
+    pub fn has_idle(&self) -> bool {
+        !self.idle().is_empty()
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<Traced>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
