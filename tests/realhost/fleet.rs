@@ -227,10 +227,13 @@ impl Running {
     }
 
     pub fn finish(mut self) -> Run {
+        // Of one that has ended already nobody knows when.
+        let is_watched = !self.has_ended();
         let code = self.child.wait().unwrap().code();
         // Its last word, on either stream; after it, connections are closed and nothing else is done.
         let said = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).unwrap();
         let closing = said(&self.stdout).max(said(&self.stderr)).elapsed().unwrap_or_default();
+        let closing = if is_watched { closing } else { std::time::Duration::ZERO };
         let read = |path: &Path| fs::read_to_string(path).unwrap();
         Run { code, stdout: read(&self.stdout), stderr: read(&self.stderr), line: self.line.clone(), closing }
     }
@@ -250,7 +253,8 @@ pub struct Run {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-    /// How long it went on after its last word, to close its connections.
+    /// How long it went on after its last word, to close its connections; nothing when nobody was
+    /// waiting for it then.
     #[allow(dead_code, reason = "not every suite that uses this file needs it")]
     pub closing: std::time::Duration,
     line: String,

@@ -1,7 +1,7 @@
 //! Two runs of two fleets that bring one image to one host at once, of which one may be killed.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::fleet::{EMPTY, Fleet, Settings};
 use super::lab::{pool, tool};
@@ -40,9 +40,14 @@ pub fn rivals() {
     let start = |fleet: &Fleet| {
         fleet.start(&["images", "prefetch", "-f", fleet.folder.join("manifests").to_str().unwrap()], &[])
     };
+    // Kills are spread over the whole of a run, however fast this machine is.
+    let begun = Instant::now();
+    start(&fleets[0]).finish().must(0);
+    let whole = u64::try_from(begun.elapsed().as_millis()).unwrap();
+    remove_bases();
     let (mut killed, mut alone) = (0, 0);
     for round in 0..rounds {
-        let moment = Duration::from_millis(random.below(900));
+        let moment = Duration::from_millis(random.below(whole + whole / 4));
         let victim = usize::try_from(random.below(3)).unwrap();
         let mut runs = fleets.each_ref().map(start);
         if let Some(run) = runs.get_mut(victim) {
