@@ -48,7 +48,9 @@ impl Scene {
     }
 
     pub fn new(name: &str, image: Image, more: &str) -> Self {
-        let settings = Settings { more: format!("    {more}\n"), ..Settings::default() };
+        // Blank machines never get the address that a roll-out waits for from one to the next.
+        let policy = "{minAge: 0s, maxDeletions: 100%, maxUnavailable: 100%}";
+        let settings = Settings { policy, more: format!("    {more}\n"), ..Settings::default() };
         let key = image.key;
         let file = (key == "fresh").then(|| Path::new(&lab("LAB_WEB_DIR")).join(&image.url));
         let fleet = Fleet::new(name, "lab", "libvirt", &[image], &settings);
