@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::daemons::Sshd;
 use super::lab::{lab, tool, until};
 use super::relay::{Door, Relay, Traffic, lead_through};
-use super::scene::{Scene, assert_whole, fresh_image, proofs};
+use super::scene::{Scene, assert_whole, end, fresh_image, proofs};
 
 const MIB: u64 = 1 << 20;
 
@@ -31,7 +31,7 @@ pub fn upload_has_its_own() {
     assert!(check.stdout.contains("2 hosts: 2 ready, 0 not ready."), "{}", check.stdout);
     assert_eq!(scene.relay.accepted(), 3);
     scene.relay.heal();
-    scene.end(run, 120).must(0);
+    end(run, 120).must(0);
     assert_eq!(scene.relay.accepted(), 3);
     scene.converges();
     scene.strike();
@@ -47,7 +47,7 @@ pub fn rekeying() {
         scene.fleet.diff(0);
         looks += 1;
     }
-    let run = scene.end(run, 120).must(0);
+    let run = end(run, 120).must(0);
     let uploads = run.calls("b", "upload");
     let image: Vec<_> = uploads.iter().filter(|call| call["length"] == 96 * MIB).collect();
     assert_eq!((image.len(), image[0]["error"].is_null()), (1, true), "{image:?}");
@@ -66,7 +66,7 @@ pub fn rekeying_while_idle() {
     lead_through(&scene.fleet, "LAB_SSH_A", &slow);
     scene.fleet.unwant("conn-idle-b");
     slow.traffic(Traffic::Narrow(2 << 20));
-    scene.end(scene.apply(), 120).must(0);
+    end(scene.apply(), 120).must(0);
     assert_eq!(scene.relay.accepted(), 1, "the connection to b was lost while it was idle");
     drop(often);
     slow.heal();

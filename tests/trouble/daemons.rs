@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::lab::{daemon, lab, until};
-use super::scene::Scene;
+use super::scene::{Scene, end};
 
 /// Lines added to sshd-b's configuration, and taken away again.
 pub struct Sshd {
@@ -33,7 +33,7 @@ impl Drop for Sshd {
 pub fn max_startups() {
     let scene = Scene::fresh("net-startups", 8);
     let strict = Sshd::with("MaxStartups 1:100:1");
-    scene.end(scene.apply(), 120).must(0);
+    end(scene.apply(), 120).must(0);
     drop(strict);
     scene.converges();
     scene.strike();
@@ -48,7 +48,7 @@ pub fn sshd_restarted() {
         (scene.relay.up() > before + (8 << 20)).then_some(())
     });
     daemon("restart", "sshd-b");
-    let run = scene.end(run, 120);
+    let run = end(run, 120);
     scene.other_host_is_done(&run);
     run.must(0);
     scene.converges();
@@ -62,7 +62,7 @@ pub fn libvirtd_restarted() {
         let log = format!("/var/log/libvirt/qemu/{}.log", scene.machine("a"));
         until("a start has begun", 90, Duration::from_millis(1), || Path::new(&log).exists().then_some(()));
         super::lab::daemon_with("restart", "libvirtd", signal);
-        let run = scene.end(run, 120);
+        let run = end(run, 120);
         assert!(matches!(run.code, Some(0 | 3 | 7)), "{}", run.all());
         scene.converges();
         scene.strike();

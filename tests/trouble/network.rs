@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::lab::{lab, until};
 use super::relay::{Door, Mishap, Relay, Traffic, lead_through};
-use super::scene::{Scene, fresh_image, locks};
+use super::scene::{Scene, end, fresh_image, locks, wait_for};
 
 const MIB: u64 = 1 << 20;
 
@@ -16,9 +16,9 @@ const BUDGETS: u64 = 120;
 pub fn swallowed_listing() {
     let scene = Scene::blank("net-listing");
     let mut run = scene.apply();
-    scene.wait_for(&mut run, &["\"host\":\"b\"", "\"rpc\":\"list_domains\""]);
+    wait_for(&mut run, &["\"host\":\"b\"", "\"rpc\":\"list_domains\""]);
     scene.relay.traffic(Traffic::Swallowed);
-    let run = scene.end(run, BUDGETS).must(3).says(&["lab/b", "unknown"]);
+    let run = end(run, BUDGETS).must(3).says(&["lab/b", "unknown"]);
     scene.other_host_is_done(&run);
     scene.converges();
     scene.strike();
@@ -27,7 +27,7 @@ pub fn swallowed_listing() {
 pub fn swallowed_upload() {
     let scene = Scene::fresh("net-upload", 32);
     scene.relay.after(8 * MIB, Mishap::Swallow);
-    let run = scene.end(scene.apply(), BUDGETS).must(7).says(&["lab/b"]);
+    let run = end(scene.apply(), BUDGETS).must(7).says(&["lab/b"]);
     scene.other_host_is_done(&run);
     assert!(scene.relay.up() < 24 * MIB, "{}", scene.relay.up());
     scene.converges();
@@ -41,7 +41,7 @@ pub fn swallowed_start() {
     let log = format!("/var/log/libvirt/qemu/{}.log", scene.machine("b"));
     until("the start has begun", 90, Duration::from_millis(1), || Path::new(&log).exists().then_some(()));
     scene.relay.traffic(Traffic::Swallowed);
-    let run = scene.end(run, BUDGETS).must(7).says(&["lab/b"]);
+    let run = end(run, BUDGETS).must(7).says(&["lab/b"]);
     scene.other_host_is_done(&run);
     // What was asked for may have happened: the lock of that host is left to run out.
     assert_eq!(locks(&scene.fleet, "b").len(), 1, "{}", run.all());
@@ -57,11 +57,11 @@ pub fn swallowed_idle() {
     scene.fleet.unwant("net-idle-b");
     slow.traffic(Traffic::Narrow(2 << 20));
     let mut run = scene.apply();
-    scene.wait_for(&mut run, &["\"host\":\"b\"", "\"rpc\":\"list_domains\""]);
+    wait_for(&mut run, &["\"host\":\"b\"", "\"rpc\":\"list_domains\""]);
     until("the upload to a has begun", 90, Duration::from_millis(5), || (slow.up() > MIB).then_some(()));
     assert!(!run.has_ended());
     scene.relay.traffic(Traffic::Swallowed);
-    let run = scene.end(run, BUDGETS);
+    let run = end(run, BUDGETS);
     scene.other_host_is_done(&run);
     run.must(0).says(&["the lock could not be given back"]);
     slow.heal();
@@ -80,7 +80,7 @@ pub fn reset_idle() {
     let run = scene.apply();
     until("the upload to a has begun", 90, Duration::from_millis(5), || (slow.up() > MIB).then_some(()));
     scene.relay.reset();
-    let run = scene.end(run, BUDGETS).must(0);
+    let run = end(run, BUDGETS).must(0);
     scene.other_host_is_done(&run);
     // The lock went with the run: nobody has to wait until it runs out.
     assert_eq!(locks(&scene.fleet, "b"), Vec::<String>::new(), "{}", run.all());
@@ -93,9 +93,9 @@ pub fn reset_idle() {
 pub fn reset_listing() {
     let scene = Scene::blank("net-reset");
     let mut run = scene.apply();
-    scene.wait_for(&mut run, &["\"host\":\"b\"", "\"rpc\":\"list_domains\""]);
+    wait_for(&mut run, &["\"host\":\"b\"", "\"rpc\":\"list_domains\""]);
     scene.relay.reset();
-    let run = scene.end(run, BUDGETS);
+    let run = end(run, BUDGETS);
     scene.other_host_is_done(&run);
     run.says(&["lab/b"]);
     scene.converges();
@@ -105,7 +105,7 @@ pub fn reset_listing() {
 pub fn reset_upload() {
     let scene = Scene::fresh("net-rst-upload", 32);
     scene.relay.after(8 * MIB, Mishap::Reset);
-    let run = scene.end(scene.apply(), BUDGETS);
+    let run = end(scene.apply(), BUDGETS);
     scene.other_host_is_done(&run);
     // One cut is got over within the run: the upload is tried again on a connection of its own.
     run.must(0);
@@ -116,7 +116,7 @@ pub fn reset_upload() {
 pub fn late() {
     let scene = Scene::new("net-late", fresh_image("net-late", 8), "budgets: {}");
     scene.relay.traffic(Traffic::Carried(Duration::from_millis(200)));
-    scene.end(scene.apply(), 2 * BUDGETS).must(0);
+    end(scene.apply(), 2 * BUDGETS).must(0);
     scene.converges();
     scene.strike();
 }
@@ -133,7 +133,7 @@ pub fn bursts() {
         stalls += 1;
     }
     assert!(stalls > 1);
-    scene.end(run, BUDGETS).must(0);
+    end(run, BUDGETS).must(0);
     scene.converges();
     scene.strike();
 }
@@ -144,7 +144,7 @@ pub fn strange_peers() {
     // Behind the handshakes of SSH come some five kilobytes.
     for door in [Door::Silent, Door::Garbage, Door::CutAfter(40), Door::CutAfter(3000), Door::CutAfter(6000)] {
         scene.relay.door(door);
-        let run = scene.end(scene.apply(), BUDGETS).must(3).says(&["lab/b", "unknown"]);
+        let run = end(scene.apply(), BUDGETS).must(3).says(&["lab/b", "unknown"]);
         scene.other_host_is_done(&run);
     }
     scene.converges();

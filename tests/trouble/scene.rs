@@ -71,25 +71,6 @@ impl Scene {
         self.fleet.start(&["apply", "--auto-approve"], &[])
     }
 
-    /// Waits until a line of the run's log holds all of the texts.
-    pub fn wait_for(&self, run: &mut Running, texts: &[&str]) {
-        until(&format!("the log holds {texts:?}"), 90, Duration::from_millis(2), || {
-            let told = run.told(texts);
-            assert!(told || !run.has_ended(), "the run ended before its log held {texts:?}");
-            told.then_some(())
-        });
-    }
-
-    /// Waits for the end of a run, which must come within `seconds` from now, and which must close
-    /// its connections at once.
-    pub fn end(&self, run: Running, seconds: u64) -> Run {
-        let begun = Instant::now();
-        let run = run.finish();
-        assert!(begun.elapsed() < Duration::from_secs(seconds), "it took {:?}\n{}", begun.elapsed(), run.all());
-        assert!(run.closing < CLOSING, "closing took {:?}\n{}", run.closing, run.all());
-        run
-    }
-
     /// Demands that a machine of the other host was made although b was in trouble.
     pub fn other_host_is_done(&self, run: &Run) {
         assert_eq!(try_virsh(&["domstate", &self.machine("a")]).as_deref(), Ok("running"), "{}", run.all());
@@ -128,6 +109,25 @@ impl Scene {
             remove_bases();
         }
     }
+}
+
+/// Waits until a line of the run's log holds all of the texts.
+pub fn wait_for(run: &mut Running, texts: &[&str]) {
+    until(&format!("the log holds {texts:?}"), 90, Duration::from_millis(2), || {
+        let told = run.told(texts);
+        assert!(told || !run.has_ended(), "the run ended before its log held {texts:?}");
+        told.then_some(())
+    });
+}
+
+/// Waits for the end of a run, which must come within `seconds` from now, and which must close
+/// its connections at once.
+pub fn end(run: Running, seconds: u64) -> Run {
+    let begun = Instant::now();
+    let run = run.finish();
+    assert!(begun.elapsed() < Duration::from_secs(seconds), "it took {:?}\n{}", begun.elapsed(), run.all());
+    assert!(run.closing < CLOSING, "closing took {:?}\n{}", run.closing, run.all());
+    run
 }
 
 /// Lock volumes of a fleet on a host.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::fleet::Fleet;
 use super::lab::{domains, lab, pool, state, tool, try_virsh, until, virsh, volumes};
 use super::relay::Traffic;
-use super::scene::{Scene, assert_whole, bases, proofs};
+use super::scene::{Scene, assert_whole, bases, end, proofs};
 
 const MIB: u64 = 1 << 20;
 const SOON: Duration = Duration::from_millis(1);
@@ -81,7 +81,7 @@ pub fn full_in_an_upload() {
         let run = scene.apply();
         until("the upload to b has begun", 90, SOON, || bases("b").into_iter().next());
         let filler = Filler::taking("b", left.map(|left| 64 * MIB - left));
-        let run = scene.end(run, 120).must(7);
+        let run = end(run, 120).must(7);
         scene.other_host_is_done(&run);
         assert!(run.stdout.contains("lab/b") && run.stdout.contains("quota"), "{}", run.stdout);
         // What did not arrive is neither proven nor left behind.
@@ -104,7 +104,7 @@ pub fn full_at_the_overlay() {
     scene.relay.traffic(Traffic::Held);
     let filler = Filler::taking("b", None);
     scene.relay.heal();
-    let run = scene.end(run, 120).must(7);
+    let run = end(run, 120).must(7);
     scene.other_host_is_done(&run);
     assert!(run.stdout.contains("quota"), "{}", run.stdout);
     drop((filler, small));
@@ -251,7 +251,7 @@ pub fn prune_beside_a_create() {
         prunes += 1;
     }
     assert!(prunes > 1);
-    let run = scene.end(run, 120).must(0);
+    let run = end(run, 120).must(0);
     for zone in ["a", "b"] {
         assert_eq!(state(&scene.machine(zone)), "running", "{}", run.all());
     }
