@@ -56,12 +56,8 @@ pub fn seconds(time: Duration) -> String {
 /// A measure and its name.
 type Measure = (&'static str, fn() -> Vec<Figure>);
 
-const MEASURES: [Measure; 4] = [
-    ("memory", memory::measure),
-    ("crowd", crowd::measure),
-    ("silent", silent::measure),
-    ("frozen", frozen::measure),
-];
+const MEASURES: [Measure; 4] =
+    [("memory", memory::measure), ("crowd", crowd::measure), ("silent", silent::measure), ("frozen", frozen::measure)];
 
 fn main() -> ExitCode {
     assert!(std::env::var_os("EGRESS_PLAN_LAB").is_some(), "the figures need root and the lab: make bench");

@@ -18,6 +18,9 @@ use crate::plan::{Label, LockHolder, Reason};
 use crate::provider::LockAttempt;
 use crate::provider::error::{Class, ProviderError};
 
+/// How often locks are listed anew because one of them went while it was looked at.
+const LISTINGS: usize = 10;
+
 /// How long a lock lives without being renewed.
 pub(super) const TTL: Duration = Duration::from_mins(5);
 
@@ -111,9 +114,13 @@ fn create(calls: &mut dyn Calls, lock: &LockName) -> Result<(), ProviderError> {
     let xml = volume_xml::lock(lock).map_err(|error| {
         ProviderError::new(Class::Permanent, Reason::PermanentError, "write the lock's XML", &text, error.to_string())
     })?;
-    match calls.create_volume(&xml) {
-        // A lost answer of an earlier attempt of this run left it there.
-        Err(error) if error.code == code::STORAGE_VOL_EXIST => Ok(()),
+    let mut made = calls.create_volume(&xml);
+    if made.as_ref().is_err_and(|error| error.code == code::STORAGE_VOL_EXIST && !error.dead) {
+        // An earlier attempt of this run left it there: made anew, its age counts from now on.
+        remove(calls, &text)?;
+        made = calls.create_volume(&xml);
+    }
+    match made {
         // Nobody else makes a file of this run's name, and this pool has not seen it made.
         Err(error) if error.code == code::OPERATION_INVALID && error.message.contains("already exists") => {
             let why = "this run's lock lies in the pool's folder already: it is another host's pool as well";
@@ -134,47 +141,66 @@ fn remove(calls: &mut dyn Calls, volume: &str) -> Result<(), ProviderError> {
 /// The holder of a live lock of the fleet that is not this run's. Dead ones are cleared away.
 fn rival(calls: &mut dyn Calls, site: &Site, mine: &LockName) -> Result<Option<LockHolder>, ProviderError> {
     let failed = |error: CallError| classify("look for other locks", &mine.to_string(), &error);
-    let others: Vec<LockName> = calls
-        .volume_names()
-        .map_err(failed)?
-        .iter()
-        .filter_map(|volume| LockName::parse(volume))
-        .filter(|other| other.fleet == site.fleet && other.run != site.run)
-        .collect();
-    if others.is_empty() {
-        return Ok(None);
-    }
-    let fresh = calls.volume(&mine.to_string()).map_err(failed)?.and_then(|volume| volume.modified);
-    let now = fresh.ok_or_else(|| {
-        let text = "the host does not say when a volume was made";
-        ProviderError::new(Class::Transient, Reason::APIError, "take the lock", mine.to_string(), text)
-    })?;
-    for other in others {
-        let volume = other.to_string();
-        let Some(made) = calls.volume(&volume).map_err(failed)?.and_then(|volume| volume.modified) else { continue };
-        let life = jiff::SignedDuration::from_secs(i64::from(other.ttl_seconds));
-        if now.duration_since(made) <= life {
-            return Ok(Some(LockHolder { run: other.run.to_string(), until: made.checked_add(life).ok() }));
+    let mut gone = None;
+    for _ in 0..LISTINGS {
+        let others: Vec<LockName> = calls
+            .volume_names()
+            .map_err(failed)?
+            .iter()
+            .filter_map(|volume| LockName::parse(volume))
+            .filter(|other| other.fleet == site.fleet && other.run != site.run)
+            .collect();
+        if others.is_empty() {
+            return Ok(None);
         }
-        tracing::warn!(host = %site.place, run = %other.run, "removing the lock of a run that ended without giving it back");
-        remove(calls, &volume)?;
+        let fresh = calls.volume(&mine.to_string()).map_err(failed)?.and_then(|volume| volume.modified);
+        let now = fresh.ok_or_else(|| {
+            let text = "the host does not say when a volume was made";
+            ProviderError::new(Class::Transient, Reason::APIError, "take the lock", mine.to_string(), text)
+        })?;
+        gone = None;
+        for other in others {
+            let volume = other.to_string();
+            let Some(there) = calls.volume(&volume).map_err(failed)? else {
+                gone = Some(other);
+                continue;
+            };
+            let life = jiff::SignedDuration::from_secs(i64::from(other.ttl_seconds));
+            // Of one without a time stamp nobody can say that it is dead.
+            if there.modified.is_none_or(|made| now.duration_since(made) <= life) {
+                let until = there.modified.and_then(|made| made.checked_add(life).ok());
+                return Ok(Some(LockHolder { run: other.run.to_string(), until }));
+            }
+            tracing::warn!(host = %site.place, run = %other.run, "removing the lock of a run that ended without giving it back");
+            remove(calls, &volume)?;
+        }
+        // One that is gone was given back, or renewed under another name that the list does not have.
+        if gone.is_none() {
+            return Ok(None);
+        }
     }
-    Ok(None)
+    Ok(gone.map(|other| LockHolder { run: other.run.to_string(), until: None }))
 }
 
 /// Renews the lock: the next volume is made before the former goes, and steps learn of it in between.
 pub(super) fn renew(calls: &mut dyn Calls, site: &Site, fence: &Fence) -> Result<(), ProviderError> {
     let Some(held) = fence.held() else { return Ok(()) };
     let former = held.name.to_string();
-    // A renewal that comes late is as good as one in time while nobody has taken the lock away.
     if calls.volume(&former).map_err(|error| classify("look at the lock", &former, &error))?.is_none() {
         return Err(lost(&former, "somebody removed it, so nothing more is begun on this host"));
     }
     let next = name(site, held.name.n.saturating_add(1));
     let since = (Instant::now(), SystemTime::now());
     create(calls, &next)?;
+    // So late, another run may have found the former one dead. It has a lock of its own then.
+    if held.age() > TTL / 2
+        && let Some(holder) = rival(calls, site, &next)?
+    {
+        remove(calls, &next.to_string())?;
+        return Err(lost(&former, &format!("run {} took the host meanwhile", holder.run)));
+    }
     fence.set(Some(Held { name: next, since }));
-    remove(calls, &held.name.to_string())
+    remove(calls, &former)
 }
 
 /// The host's clock, as the time stamp of the lock tells it: never ahead, and behind by no more than
@@ -218,3 +244,7 @@ pub(super) fn release(calls: &mut dyn Calls, held: &Held) -> Result<(), Provider
     };
     names.iter().filter(|name| ours(name)).try_for_each(|name| remove(calls, name))
 }
+
+#[cfg(test)]
+#[path = "lock_tests.rs"]
+mod tests;
