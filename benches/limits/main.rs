@@ -65,6 +65,8 @@ fn main() -> ExitCode {
     println!("{profile} build, {} processors", std::thread::available_parallelism().unwrap());
     // Cargo adds flags of its own; names of measures choose among them.
     let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let unknown = chosen.iter().find(|chosen| !MEASURES.iter().any(|(name, _)| chosen == name));
+    assert!(unknown.is_none(), "no measure is named {unknown:?}");
     let mut broken = 0;
     for (name, measure) in MEASURES {
         if !chosen.is_empty() && !chosen.iter().any(|chosen| chosen == name) {

@@ -21,6 +21,7 @@ pub const TRIALS: &[Test] = &[
     ("start_that_was_done_is_found_done", start_again),
     ("update_writes_the_mark_and_nothing_else", update),
     ("replace_leaves_nothing_of_the_former_machine", replace),
+    ("r02_replace_that_was_done_is_found_done", replace_again),
     ("l32_replace_makes_a_machine_without_its_disk_anew", replace_lost),
     ("delete_takes_its_files_along_and_no_others", delete),
     ("delete_that_was_done_is_found_done", delete_again),
@@ -139,6 +140,19 @@ fn replace(bench: &mut Bench) {
     assert_eq!(after.power, Power::Running);
     let now = bench.files(&before.name);
     assert!(now.len() == files.len() && now.iter().all(|file| !files.contains(file)), "{files:?} then {now:?}");
+    bench.settled();
+    bench.unlock();
+}
+
+fn replace_again(bench: &mut Bench) {
+    bench.with_machine(manifest("p1", 3128, "one"));
+    bench.want(&[manifest("p1", 3128, "two")]);
+    let action = bench.planned("replace");
+    let first = bench.done(&action);
+    // As when the answer to its last call was lost: the old machine is gone, and the new one is there.
+    let again = bench.done(&action);
+    assert_eq!(again.uuid, first.uuid);
+    assert_eq!(bench.machine().uuid, first.uuid.expect("a UUID"));
     bench.settled();
     bench.unlock();
 }

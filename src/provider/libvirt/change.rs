@@ -52,7 +52,10 @@ pub(super) fn start(
         if !matches!(machine.state, state::RUNNING | state::BLOCKED) {
             return Err(changed(Reason::Changed, instance, "it is neither off nor running"));
         }
-        write_mark(calls, &machine, &with(&machine.mark, set))?;
+        // The plan saw it off: whoever started it, an attempt of ours whose answer was lost perhaps, did
+        // so just now.
+        let mark = Mark { started_at: Some(Timestamp::now()), ..with(&machine.mark, set) };
+        write_mark(calls, &machine, &mark)?;
         return Ok(true);
     }
     if machine.saved {

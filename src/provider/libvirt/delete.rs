@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::classify::classify;
 use super::domain_read::{DomainFacts, Source};
 use super::host::calls::{CallError, Calls, Config, UndefineWith, code, state};
@@ -59,9 +61,14 @@ pub(super) fn delete(
         }
     }
     // Somebody may have changed the domain while it shut down.
+    let uuid = machine.row.uuid;
     let Some(machine) = look(calls, site, name, &deletion.expect.uuid)? else {
-        remove(calls, &disks.ours)?;
-        return Ok(Some(disks.left_behind));
+        fence.check(calls)?;
+        let Disks { ours, left_behind } = volumes_of(calls, name, uuid)?;
+        remove(calls, &ours)?;
+        return Ok(Some(
+            disks.left_behind.into_iter().chain(left_behind).collect::<BTreeSet<_>>().into_iter().collect(),
+        ));
     };
     still_going(&machine)?;
     if machine.active() {
@@ -127,15 +134,13 @@ struct Disks {
     left_behind: Vec<String>,
 }
 
-/// Only volumes whose names are this machine's own go, and only while no other domain names them and
+/// Only volumes whose names are the machine's own go, and only while no other domain names them and
 /// no volume is made on top of them (L18).
-fn disks_of(calls: &mut dyn Calls, machine: &Machine) -> Result<Disks, ProviderError> {
-    let (name, uuid) = (&machine.row.name, machine.row.uuid);
-    let failed = |error: CallError| classify("look at the disks", name, &error);
-    let volumes = calls.volume_names().map_err(failed)?;
+fn volumes_of(calls: &mut dyn Calls, name: &str, uuid: Uuid) -> Result<Disks, ProviderError> {
+    let volumes = calls.volume_names().map_err(|error| classify("look at the disks", name, &error))?;
     let mut ours: Vec<String> =
         volumes.iter().filter(|volume| naming::parse_disk(name, uuid, volume).is_some()).cloned().collect();
-    let mut left_behind = BTreeSet::new();
+    let mut left_behind = Vec::new();
     if !ours.is_empty() {
         let others = named(calls, Some(uuid))?;
         let backings = backings(calls, &volumes)?;
@@ -145,6 +150,15 @@ fn disks_of(calls: &mut dyn Calls, machine: &Machine) -> Result<Disks, ProviderE
         };
         left_behind.extend(ours.extract_if(.., |volume| used(volume)));
     }
+    Ok(Disks { ours, left_behind })
+}
+
+/// The volumes that go with a machine, and what else its configuration names.
+fn disks_of(calls: &mut dyn Calls, machine: &Machine) -> Result<Disks, ProviderError> {
+    let (name, uuid) = (&machine.row.name, machine.row.uuid);
+    let failed = |error: CallError| classify("look at the disks", name, &error);
+    let Disks { ours, left_behind } = volumes_of(calls, name, uuid)?;
+    let mut left_behind: BTreeSet<String> = left_behind.into_iter().collect();
     let config = if machine.persistent { Config::Persistent } else { Config::Live };
     let xml = calls.domain_xml(uuid, config).map_err(failed)?;
     let facts = DomainFacts::read(&xml).map_err(|error| unreadable(name, &error))?;

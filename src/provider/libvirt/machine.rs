@@ -53,11 +53,11 @@ pub(super) fn look(
     // proves nothing without the name that it derives).
     match calls.find_domain(name).map_err(failed)? {
         Some(row) if row.uuid == uuid => {}
-        Some(_) => return Err(changed(Reason::Changed, name, "another machine has its name")),
-        None if calls.domain_exists(uuid).map_err(failed)? => {
+        _ if calls.domain_exists(uuid).map_err(failed)? => {
             return Err(changed(Reason::Renamed, name, "it was renamed"));
         }
-        None => return Ok(None),
+        // Another one may have its name: the successor that an earlier attempt made.
+        _ => return Ok(None),
     }
     let (domain_state, _) = match calls.domain_state(uuid) {
         Err(error) if error.code == code::NO_DOMAIN && !error.dead => return Ok(None),

@@ -17,6 +17,7 @@ pub mod image;
 mod image_cache;
 mod links;
 mod lock;
+mod look;
 mod machine;
 pub mod mark;
 pub mod naming;

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use futures::StreamExt as _;
-use futures::stream;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -15,34 +13,29 @@ use super::blueprint::blueprint;
 use super::check;
 use super::config::{Access, Host, LibvirtConfig};
 use super::create::Blueprint;
-use super::host::calls::{Calls, Which};
+use super::host::calls::Calls;
 use super::host::link::Purpose;
 use super::host::traced::Budgets;
 use super::image::{Downloads, Watch};
 use super::image_cache::{self, Spooled};
 use super::links::Links;
 use super::lock;
+use super::machine;
 use super::naming::RunId;
-use super::observe::{self, MarkText, Survey, Unread, survey};
+use super::observe;
 use super::prune;
 use super::session::{Session, dial_failure, drop_on_thread, on_thread};
 use super::simulated;
 use super::site::Site;
 use super::sources::ImageSources;
-use super::view::view;
 use super::work::Work;
-use super::{address, machine};
-use crate::plan::{Action, Address, HostRef, HostTrouble, HostView, ImageNeed, Label, Managed, Power, Proxy, Reason};
+use crate::plan::{Action, Address, HostRef, HostTrouble, HostView, ImageNeed, Label, Managed, Proxy, Reason};
 use crate::provider::error::{Class, ProviderError};
 use crate::provider::{
     CheckReport, Depth, Direction, Done, HostImage, LockAttempt, Progress, Provider, Prunable, Prunables, Pruned,
     StepContext, Transfer,
 };
 
-/// From so many domains on, marks are read over two connections.
-const SPREAD_FROM: usize = 32;
-/// Machines whose addresses are read at a time.
-const ADDRESSES_AT_A_TIME: usize = 4;
 /// How long removing an unfinished image may take, a cancelled run included.
 const CLEAN_UP: Duration = Duration::from_secs(30);
 
@@ -74,7 +67,7 @@ pub struct LibvirtProvider {
     sessions: BTreeMap<Label, Arc<Session>>,
     images: ImageSources,
     downloads: Arc<Downloads>,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     /// How long a start is followed; not at all when absent.
     running: Option<Duration>,
 }
@@ -132,95 +125,6 @@ impl LibvirtProvider {
         })
     }
 
-    /// The survey and every domain's mark. Where there are many, a second connection reads marks while
-    /// the first still waits for bulk figures, and both share the rest.
-    async fn look(
-        &self,
-        session: &Arc<Session>,
-        refresh: bool,
-    ) -> Result<(Survey, Vec<(Uuid, MarkText)>), HostTrouble> {
-        let listed = session.with(&self.stop, |calls| Ok(observe::listing(calls))).await;
-        let listing = listed.map_err(observe::unknown)??;
-        let many = listing.domains.len() >= SPREAD_FROM;
-        // Only the first connection has handles of transient domains, which are few.
-        let (shared, own) = listing.domains.iter().cloned().partition(|(_, which)| *which == Which::Persistent);
-        let unread = Arc::new(Unread::new(shared));
-        let (site, left) = (session.site.clone(), Arc::clone(&unread));
-        let first = session.with(&self.stop, move |calls| {
-            Ok(survey(calls, &site, listing, refresh).and_then(|survey| {
-                let mut marks = observe::read_marks(calls, own)?;
-                marks.extend(observe::read_marks(calls, left.rest())?);
-                Ok((survey, marks))
-            }))
-        });
-        let second = async {
-            if !many {
-                return Ok(Ok(Vec::new()));
-            }
-            let read = move |calls: &mut dyn Calls| {
-                // The listing gives this connection handles of its own.
-                let listed = calls.list_domains(Which::Persistent);
-                listed.map_err(|error| super::classify::classify("list the domains", "", &error))?;
-                Ok(observe::read_marks(calls, unread.rest()))
-            };
-            session.with(&self.stop, read).await
-        };
-        let (first, second) = futures::future::join(first, second).await;
-        let (survey, mut marks) = first.map_err(observe::unknown)??;
-        marks.extend(second.map_err(observe::unknown)??);
-        Ok((survey, marks))
-    }
-
-    /// Looks each disk up that a listing did not show. With `refresh`, libvirt looks at the folder first:
-    /// it may have been away for a moment when libvirt did so the last time.
-    async fn confirm_missing_disks(
-        &self,
-        session: &Arc<Session>,
-        view: &mut HostView,
-        refresh: bool,
-    ) -> Result<(), HostTrouble> {
-        let names: Vec<String> = view.instances.iter().flat_map(|instance| instance.missing_disks.clone()).collect();
-        if names.is_empty() {
-            return Ok(());
-        }
-        let there = session
-            .with(&self.stop, move |calls| {
-                if refresh && let Err(trouble) = observe::refresh_pool(calls) {
-                    return Ok(Err(trouble));
-                }
-                let mut there = BTreeSet::new();
-                for name in names {
-                    let found = calls
-                        .volume(&name)
-                        .map_err(|error| super::classify::classify("look at the disk", &name, &error))?;
-                    there.extend(found.map(|volume| volume.name));
-                }
-                Ok(Ok(there))
-            })
-            .await
-            .map_err(observe::unknown)??;
-        for instance in &mut view.instances {
-            instance.missing_disks.retain(|name| !there.contains(name));
-        }
-        Ok(())
-    }
-
-    async fn read_addresses(&self, session: &Arc<Session>, view: &mut HostView) {
-        let running =
-            view.instances.iter_mut().filter(|instance| instance.mark().is_some() && instance.power == Power::Running);
-        stream::iter(running)
-            .for_each_concurrent(ADDRESSES_AT_A_TIME, |instance| async move {
-                instance.address = self.address_of(session, &instance.uuid).await;
-            })
-            .await;
-    }
-
-    async fn address_of(&self, session: &Arc<Session>, uuid: &str) -> Address {
-        let Ok(uuid) = Uuid::parse_str(uuid) else { return Address::Unknown("not a UUID".to_owned()) };
-        let read = session.with(&self.stop, move |calls| Ok(address::read(calls, uuid))).await;
-        read.unwrap_or_else(|failure| Address::Unknown(failure.to_string()))
-    }
-
     async fn upload(
         &self,
         session: &Arc<Session>,
@@ -245,6 +149,7 @@ impl LibvirtProvider {
             Ok(image_cache::put(calls, &site.place.entry, &need_there, &spooled, &nonce, &mut sent))
         })
         .await?;
+        session.heed(&connection);
         // The connection goes before anything is cleaned up, so that nothing writes any more.
         drop_on_thread(connection).await;
         let Err((failure, unfinished)) = result? else { return Ok(()) };
@@ -355,23 +260,24 @@ impl Provider for LibvirtProvider {
     async fn observe(&self, host: &Label, depth: Depth) -> Result<HostView, HostTrouble> {
         let session = self.session(host).map_err(observe::unknown)?;
         let begun = Instant::now();
-        let looked = self.look(session, depth == Depth::Locked).await;
+        let looked = self.judge(session, depth == Depth::Locked).await;
         // Later looks find another value there, and leave it.
         let _ = session.looked.set(begun.elapsed());
-        let (survey, marks) = looked?;
-        let mut view = view(&session.site, &survey, &marks, jiff::Timestamp::now()).map_err(|message| HostTrouble {
-            reason: Reason::PoolLooksUnmounted,
-            message,
-            hint: Some(format!(
-                "mount the pool's file system on the host, then: virsh -c qemu:///system pool-refresh {}",
-                session.site.pool
-            )),
-        })?;
-        if depth == Depth::Locked {
+        let mut view = looked?;
+        if depth == Depth::Locked && view.instances.iter().any(|machine| !machine.missing_disks.is_empty()) {
+            // The folder may have been away for a moment when libvirt looked at it the last time, or be away
+            // since: the host is judged anew by what is there now.
+            self.refresh(session).await?;
+            view = self.judge(session, false).await?;
+        }
+        if depth == Depth::Locked && session.fence.held().is_some() {
             // Whoever holds the lock is this run; what others left is what a dead run left.
             view.lock = None;
+        } else if depth == Depth::Locked {
+            // The pool was stopped when the lock was to be made in it.
+            view.store.active = false;
         }
-        self.confirm_missing_disks(session, &mut view, depth == Depth::Locked).await?;
+        self.confirm_missing_disks(session, &mut view).await?;
         if depth == Depth::Addresses {
             self.read_addresses(session, &mut view).await;
         }

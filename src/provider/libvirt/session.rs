@@ -110,9 +110,7 @@ impl Session {
             None => self.open(Purpose::Calls, cancel, self.dial_budget).await.map_err(|error| dial_failure(&error))?,
         };
         let (result, connection) = on_thread(connection, work).await?;
-        if connection.is_suspect() {
-            self.suspect.store(true, Ordering::Relaxed);
-        }
+        self.heed(&connection);
         if connection.is_dead() {
             // What ended one has probably ended its idle neighbours too (L3).
             let neighbours = std::mem::take(&mut *self.idle());
@@ -121,6 +119,13 @@ impl Session {
             self.idle().push(connection);
         }
         result
+    }
+
+    /// Notes whether an answer was lost on a connection.
+    pub fn heed(&self, connection: &Traced) {
+        if connection.is_suspect() {
+            self.suspect.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether the next call goes over a connection that was opened earlier.

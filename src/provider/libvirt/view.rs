@@ -142,12 +142,17 @@ pub(super) fn view(
             }
         }
     }
-    if ready_with_disks && !survey.volumes.iter().any(|name| naming::looks_like_ours(name)) {
+    view.lock = rival_lock(site, survey, now);
+    if view.lock.is_some() {
+        // Marks were read before volumes were listed: what another run deletes meanwhile is not lost.
+        for machine in &mut view.instances {
+            machine.missing_disks.clear();
+        }
+    } else if ready_with_disks && !survey.volumes.iter().any(|name| naming::looks_like_ours(name)) {
         return Err(format!("machines name volumes in {}, and the pool holds none of them", survey.pool.path));
     }
     view.instances.sort_by(|a, b| a.name.cmp(&b.name));
     view.leftovers = leftovers(survey);
-    view.lock = rival_lock(site, survey, now);
     view.images.clone_from(&survey.images);
     view.store = store(site, survey, growth);
     Ok(view)

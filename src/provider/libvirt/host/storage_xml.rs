@@ -42,12 +42,12 @@ pub fn parse_pool(xml: &str) -> Result<PoolInfo, XmlError> {
 /// When it is not XML, its root is another one, or its sizes are no numbers.
 pub fn parse_volume(xml: &str) -> Result<Volume, XmlError> {
     let mut values = values("volume", xml)?;
-    let physical = values.take("volume/physical");
+    let physical = if values.0.contains_key("volume/physical") { values.size("volume/physical")? } else { 0 };
     let backing = values.take("volume/backingStore/path");
     Ok(Volume {
         capacity: values.size("volume/capacity")?,
         allocation: values.size("volume/allocation")?,
-        physical: Some(physical.parse().unwrap_or(0)),
+        physical: Some(physical),
         modified: timestamp(&values.take("volume/target/timestamps/mtime")),
         mode: u32::from_str_radix(&values.take("volume/target/permissions/mode"), 8).ok(),
         format: values.take("volume/target/format@type"),
@@ -191,9 +191,15 @@ mod tests {
 
     #[test]
     fn what_is_no_volume_is_an_error() {
-        for xml in
-            ["", "<pool/>", "<volume>", "text", "<volume><capacity>x</capacity></volume>", "<volume><a></volume>"]
-        {
+        for xml in [
+            "",
+            "<pool/>",
+            "<volume>",
+            "text",
+            "<volume><capacity>x</capacity></volume>",
+            "<volume><capacity>0</capacity><allocation>0</allocation><physical>x</physical></volume>",
+            "<volume><a></volume>",
+        ] {
             assert!(parse_volume(xml).is_err(), "{xml}");
         }
     }
