@@ -13,7 +13,7 @@ use super::event::Listener;
 use super::outcome::{ActionOutcome, ImageOutcome, Outcome};
 use super::schedule::{Ended, Limits, Phase, Schedule, succeeded};
 use super::step::Shared;
-use crate::plan::{Action, ActionId, Address, Desired, HostRef, ImageNeed, Plan};
+use crate::plan::{Action, ActionId, Address, Desired, HostRef, ImageAction, ImageNeed, Plan, Reason};
 use crate::provider::{Class, Providers};
 
 /// How often a machine that is waited for is asked for its address.
@@ -60,12 +60,15 @@ pub async fn execute(
     let mut schedule = Schedule::new(plan, limits);
     let images = tokio::select! {
         images = bring_images(plan, &shared, limits, &mut schedule) => images,
-        () = overdue(&stop.second) => Vec::new(),
+        () = overdue(&stop.second) => plan.images.iter().map(cut_off).collect(),
     };
     for phase in Phase::ALL {
         let made = run_phase(phase, &shared, &mut schedule, wait, stop).await;
         if let Wait::Address(budget) = wait {
-            wait_for_addresses(made, &shared, budget, &mut schedule).await;
+            tokio::select! {
+                () = wait_for_addresses(made, &shared, budget, &mut schedule) => {}
+                () = overdue(&stop.second) => {}
+            }
         }
     }
     Outcome {
@@ -77,11 +80,17 @@ pub async fn execute(
     }
 }
 
+/// An image that was on its way when the run had to end.
+fn cut_off(image: &ImageAction) -> ImageOutcome {
+    let what = ActionOutcome::skipped(Reason::Interrupted, "it did not end in time after the second signal");
+    ImageOutcome { action: image.clone(), what }
+}
+
 async fn bring_images(plan: &Plan, shared: &Shared, limits: Limits, schedule: &mut Schedule<'_>) -> Vec<ImageOutcome> {
     let mut results: Vec<(ImageOutcome, Option<Class>)> = stream::iter(&plan.images)
         .map(|image| async move {
             if shared.stop.is_cancelled() {
-                let skipped = ActionOutcome::skipped(crate::plan::Reason::Interrupted, "the run was interrupted first");
+                let skipped = ActionOutcome::skipped(Reason::Interrupted, "the run was interrupted first");
                 return (ImageOutcome { action: image.clone(), what: skipped }, Some(Class::Cancelled));
             }
             let (what, class) = shared.image(image).await;

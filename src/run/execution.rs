@@ -85,16 +85,28 @@ impl Execution<'_> {
         let progress = Arc::new(progress(self.context));
         let _deadline = Deadline::after(self.order.timeout, self.signals);
         let taken = take_locks(self.fleet, self.order.lock_timeout, self.signals, &*progress).await;
-        let ended = match taken {
-            Ok(locked) => {
-                let ended = self.under_lock(&locked.unreachable, desired, &progress).await;
-                give_back(locked.locks, self.signals).await;
-                ended
-            }
-            Err(failure) => self.before_looking(desired, failure),
-        }?;
-        telling::tell(self, &ended).await?;
-        ended.end
+        let (ended, locks) = match taken {
+            Ok(locked) => (self.under_lock(&locked.unreachable, desired, &progress).await, Some(locked.locks)),
+            Err(failure) => (self.before_looking(desired, failure), None),
+        };
+        let end = match ended {
+            Ok(ended) => self.told(ended).await,
+            Err(failure) => Err(failure),
+        };
+        // Only now: the next run writes the same inventory, and must not be overtaken by this one.
+        if let Some(locks) = locks {
+            give_back(locks, self.signals).await;
+        }
+        end
+    }
+
+    /// Writes what the run came to. Why it ended counts more than that it could not be written down.
+    async fn told(&self, ended: Ended) -> CommandResult {
+        match (telling::tell(self, &ended).await, ended.end) {
+            (Ok(()), end) => end,
+            (Err(unwritten), Ok(_)) => Err(unwritten),
+            (Err(unwritten), Err(failure)) => Err(failure.cause(unwritten.message).causes(unwritten.causes)),
+        }
     }
 
     async fn under_lock(

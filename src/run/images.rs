@@ -35,14 +35,19 @@ fn needs(desired: &Desired) -> BTreeMap<HostRef, BTreeSet<ImageNeed>> {
     needs
 }
 
-/// Says of each host that is unknown why; whether every host is.
-fn tell_of_unknown(observed: &Observed, context: &Context) -> (usize, bool) {
-    let mut unknown = 0;
+/// Says of each host with which nothing can be done why; how many they are, and whether that is all.
+fn tell_of_left_out(observed: &Observed, context: &Context) -> (usize, bool) {
+    let mut left_out = 0;
     for (place, state) in &observed.hosts {
-        if let HostState::Unknown(trouble) = state {
-            unknown += 1;
-            context.terminal.say(&format!("{place} is left out, since it is unknown: {}", trouble.message));
-        }
+        let why = match state {
+            HostState::Unknown(trouble) => format!("it is unknown: {}", trouble.message),
+            HostState::Known(view) if !view.store.active => {
+                format!("{} is not running. {}", view.store.name, view.store.start_hint)
+            }
+            HostState::Known(_) => continue,
+        };
+        left_out += 1;
+        context.terminal.say(&format!("{place} is left out, since {why}"));
     }
-    (unknown, unknown == observed.hosts.len())
+    (left_out, left_out == observed.hosts.len())
 }

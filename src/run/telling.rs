@@ -16,12 +16,12 @@ use crate::report::inventory::{Format, Keep, Template, write_atomically};
 use crate::report::{Inventory, Report, ReportInput, RunInfo, RunResult, document, human, markdown};
 
 /// Writes what the run came to, wherever the command line says. An inventory is left as it is when
-/// the run ended before anything was planned: it knows nothing new.
+/// the run was ended or refused to begin: it knows nothing better.
 ///
 /// # Errors
-/// What the file system said.
+/// What the file system said, of every place that could not be written.
 pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> Result<(), Failure> {
-    let Execution { order, fleet, context, .. } = execution;
+    let Execution { order, fleet, signals, context } = execution;
     let Ended { desired, observed, plan, outcome, end } = ended;
     let code = end.as_ref().map_or_else(|failure| failure.exit, |code| *code);
     let asked = order.report.is_some()
@@ -29,8 +29,11 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> Result<(), Failur
         || order.output.json_into.is_some()
         || order.output.output == PlanFormat::Json;
     // A run that was ended has no time to ask for addresses; the last known ones are kept as stale.
-    let addresses = if asked && code != ExitCode::Interrupted {
-        addresses(fleet, desired, observed).await
+    let addresses = if asked {
+        tokio::select! {
+            addresses = addresses(fleet, desired, observed) => addresses,
+            () = signals.first.cancelled() => BTreeMap::new(),
+        }
     } else {
         BTreeMap::new()
     };
@@ -47,27 +50,28 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> Result<(), Failur
         generations: &BTreeMap::new(),
         previous: order.previous.as_ref(),
     });
-    match order.output.output {
-        PlanFormat::Human => {
-            if let Some(outcome) = outcome {
-                let text = human::outcome(plan, outcome, planning::style(context.terminal.color_out));
-                context.terminal.data(format!("\n{text}").as_bytes())?;
-            }
+    let json = planning::json_text(&report)?;
+    let shown = match (order.output.output, outcome) {
+        (PlanFormat::Human, None) => String::new(),
+        (PlanFormat::Human, Some(outcome)) => {
+            format!("\n{}", human::outcome(plan, outcome, planning::style(context.terminal.color_out)))
         }
-        PlanFormat::Json => context.terminal.data(planning::json_text(&report)?.as_bytes())?,
-        PlanFormat::Markdown => {
-            let text = markdown::comment(plan, outcome.as_ref(), markdown::MAX_BYTES);
-            context.terminal.data(text.as_bytes())?;
-        }
-    }
-    planning::json_into(order.output, &report)?;
-    if let Some(path) = order.report {
-        planning::write_file(path, &planning::json_text(&report)?)?;
-    }
-    if let (Some(path), Ok(_)) = (order.inventory, end) {
-        write_inventory(path, &Format::Json, &report)?;
-    }
-    Ok(())
+        (PlanFormat::Json, _) => json.clone(),
+        (PlanFormat::Markdown, outcome) => markdown::comment(plan, outcome.as_ref(), markdown::MAX_BYTES),
+    };
+    let inventory = order.inventory.filter(|_| end.is_ok() && code != ExitCode::Interrupted);
+    every([
+        context.terminal.data(shown.as_bytes()),
+        order.output.json_into.as_deref().map_or(Ok(()), |path| planning::write_file(path, &json)),
+        order.report.map_or(Ok(()), |path| planning::write_file(path, &json)),
+        inventory.map_or(Ok(()), |path| write_inventory(path, &Format::Json, &report)),
+    ])
+}
+
+/// The first failure, with the others among its causes.
+fn every(written: [Result<(), Failure>; 4]) -> Result<(), Failure> {
+    let failures = written.into_iter().filter_map(Result::err);
+    failures.reduce(|first, next| first.cause(next.message).causes(next.causes)).map_or(Ok(()), Err)
 }
 
 /// The run, for the report.

@@ -61,6 +61,25 @@ fn r37_a_stale_plan_is_reported_with_what_is_planned_now() {
 }
 
 #[test]
+fn why_a_run_ended_counts_more_than_where_it_could_not_be_written() {
+    let lab = lab();
+    lab.edit("proxies.yaml", "port: 3128", "port: 3129");
+    let line = "apply --simulate --report none/report.json --json-into report.json --inventory none/inventory.json";
+    let ended = lab.run_with_manifests(line);
+    assert_eq!(ended.code, Some(1));
+    for text in ["nobody can be asked for approval", "none/report.json cannot be written"] {
+        assert!(ended.stderr.contains(text), "{}", ended.stderr);
+    }
+    let ended = lab.run_with_manifests(&format!("{line} --auto-approve"));
+    assert_eq!(ended.code, Some(1));
+    // One place that cannot be written keeps no other from being written.
+    for text in ["none/report.json cannot be written", "the inventory was not written"] {
+        assert!(ended.stderr.contains(text), "{}", ended.stderr);
+    }
+    assert_eq!(report(&lab)["summary"]["done"], 2, "{}", lab.read("report.json"));
+}
+
+#[test]
 fn an_approval_that_cannot_be_asked_for_is_reported() {
     let lab = lab();
     lab.edit("proxies.yaml", "port: 3128", "port: 3129");

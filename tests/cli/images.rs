@@ -111,6 +111,21 @@ fn another_runs_lock_stops_a_prune() {
 }
 
 #[test]
+fn prefetch_says_which_host_it_could_bring_nothing_to() {
+    let lab = Lab::new();
+    lab.write("h2.yaml", "format: egress-plan.dev/recorded/v1\nhostname: h2\npool: {active: false}\n");
+    let ended = lab.run_with_manifests("images prefetch --simulate");
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(
+            "lab/h2 is left out, since pool default is not running. virsh -c qemu:///system pool-start default"
+        ),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
 fn prefetch_brings_what_the_manifests_want_and_nothing_twice() {
     let lab = Lab::new();
     let ended = lab.run_with_manifests("images prefetch --simulate");

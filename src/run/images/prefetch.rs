@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{needs, tell_of_unknown};
+use super::{needs, tell_of_left_out};
 use crate::apply::{ImageOutcome, Limits, Outcome, StepResult, Stop, Wait, execute};
 use crate::cli::ImagesPrefetchArgs;
 use crate::load::Loaded;
@@ -62,7 +62,7 @@ async fn under_lock(
     let locked = take_locks(fleet, args.lock.lock_timeout, signals, &*listener).await?;
     let observed = fleet.observe(Depth::Locked, &locked.unreachable).await;
     loaded.settle(&observed);
-    let (unknown, all_unknown) = tell_of_unknown(&observed, context);
+    let (unknown, all_unknown) = tell_of_left_out(&observed, context);
     let plan = images_alone(&loaded.desired, &observed);
     let limits = Limits {
         hosts: fleet.hosts_at_a_time,

@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use futures::stream;
 use jiff::Timestamp;
 
-use super::{needs, tell_of_unknown};
+use super::{needs, tell_of_left_out};
 use crate::cli::ImagesPruneArgs;
 use crate::load::Loaded;
 use crate::plan::{HostRef, HostState, HostTrouble, Observed};
@@ -74,7 +74,7 @@ async fn under_lock(
     let mut observed = fleet.observe(Depth::Locked, unreachable).await;
     loaded.settle(&observed);
     let found = find(loaded, fleet, &mut observed, args.leftovers).await;
-    let (unknown, all_unknown) = tell_of_unknown(&observed, context);
+    let (unknown, all_unknown) = tell_of_left_out(&observed, context);
     if signals.interrupted() {
         return Err(Failure::interrupted());
     }
