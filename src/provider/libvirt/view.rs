@@ -247,3 +247,7 @@ fn store(site: &Site, survey: &Survey, growth: u64) -> Store {
         growth,
     }
 }
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

@@ -230,7 +230,9 @@ impl<'a> Reader<'a> {
             let (Some(name), Some(digest)) = (part.attribute("name"), part.attribute("digest")) else {
                 return Err(self.unreadable(what));
             };
-            parts.insert(name.trim().to_owned(), digest.trim().to_lowercase());
+            if parts.insert(name.trim().to_owned(), digest.trim().to_lowercase()).is_some() {
+                return Err(self.unreadable(what));
+            }
         }
         Ok(Fingerprint { version, hash, parts })
     }
