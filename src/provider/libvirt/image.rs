@@ -130,3 +130,5 @@ impl Watch for Unwatched {}
 mod server;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;

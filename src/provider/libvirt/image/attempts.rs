@@ -90,9 +90,36 @@ impl<'a> Attempts<'a> {
             return Err(failure.error);
         }
         self.watch.attempt_failed(self.failed, &failure.error);
-        let pause = self.pauses.next().unwrap_or(self.limits.longest_pause);
-        let asked = failure.after.unwrap_or_default().min(self.limits.longest_pause);
-        tokio::time::sleep(pause.max(asked)).await;
+        tokio::time::sleep(self.pause(failure.after)).await;
         Ok(())
+    }
+
+    /// The pause before the next attempt: its own, or longer where the server `asked` for that.
+    fn pause(&mut self, asked: Option<Duration>) -> Duration {
+        let pause = self.pauses.next().unwrap_or(self.limits.longest_pause);
+        pause.max(asked.unwrap_or_default().min(self.limits.longest_pause))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Unwatched;
+    use super::*;
+
+    #[test]
+    fn l43_a_server_that_asks_for_a_pause_gets_it_within_the_bound() {
+        let longest = Limits::default().longest_pause;
+        for (asked, least, most) in [
+            (None, Duration::ZERO, Duration::from_secs(3)),
+            (Some(Duration::from_secs(7)), Duration::from_secs(7), Duration::from_secs(7)),
+            (Some(Duration::from_hours(24)), longest, longest),
+            (Some(Duration::MAX), longest, longest),
+        ] {
+            let pause = Attempts::new(Limits::default(), &Unwatched).pause(asked);
+            assert!((least..=most).contains(&pause), "{asked:?}: {pause:?}");
+        }
+        let mut attempts = Attempts::new(Limits::default(), &Unwatched);
+        let pauses: Vec<Duration> = (0..100).map(|_| attempts.pause(None)).collect();
+        assert!(pauses.iter().all(|pause| *pause <= longest * 2) && pauses.last() > pauses.first(), "{pauses:?}");
     }
 }

@@ -26,7 +26,7 @@ fn sha256(bytes: &[u8]) -> Digest {
     Digest::Sha256(hex::encode(Sha256::digest(bytes)))
 }
 
-fn source(url: Url) -> ImageSource {
+pub(super) fn source(url: Url) -> ImageSource {
     ImageSource {
         id: "0".repeat(32),
         key: "img".to_owned(),
@@ -39,7 +39,7 @@ fn source(url: Url) -> ImageSource {
     }
 }
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits {
         pause: Duration::from_millis(1),
         longest_pause: Duration::from_millis(2),
@@ -51,9 +51,9 @@ fn limits() -> Limits {
 
 /// Keeps what it is told.
 #[derive(Default)]
-struct Told {
+pub(super) struct Told {
     progress: Mutex<Vec<(u64, Option<u64>)>>,
-    failures: Mutex<Vec<String>>,
+    pub(super) failures: Mutex<Vec<String>>,
 }
 
 impl Watch for Told {
