@@ -219,17 +219,25 @@ impl Fleet {
         self.places.iter().map(|place| (place.clone(), figures(place))).collect()
     }
 
-    /// Writes recorded hosts as a simulated run left them.
+    /// Writes recorded hosts as a simulated run left them, each under the name of the file that it was
+    /// read from; where two of those names are the same, as `<entry>/<host>.yaml`.
     ///
     /// # Errors
     /// What the file system said.
     pub fn save_recorded(&self, folder: &Path) -> Result<(), Failure> {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::world(format!("{} cannot be made", folder.display())).cause(error.to_string()))?;
-        for world in self.links.iter().flat_map(|links| links.worlds().values()) {
-            let world = world.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            world
-                .save(folder)
+        let recorded: Vec<_> = self.links.iter().flat_map(|links| links.recorded()).collect();
+        for (place, read_from, world) in &recorded {
+            let namesakes = recorded.iter().filter(|(_, other, _)| other.file_name() == read_from.file_name()).count();
+            let to = match read_from.file_name() {
+                Some(name) if namesakes == 1 => folder.join(name),
+                _ => folder.join(place.entry.as_str()).join(format!("{}.yaml", place.host)),
+            };
+            let parent = to.parent().unwrap_or(folder);
+            std::fs::create_dir_all(parent).map_err(|error| {
+                Failure::world(format!("{} cannot be made", parent.display())).cause(error.to_string())
+            })?;
+            let host = world.lock().unwrap_or_else(std::sync::PoisonError::into_inner).to_file();
+            host.write(&to)
                 .map_err(|error| Failure::world("a recorded host cannot be saved").cause(error.to_string()))?;
         }
         Ok(())

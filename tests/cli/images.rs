@@ -51,7 +51,7 @@ fn l25_prune_removes_what_nothing_needs_and_no_more() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     assert!(ended.stdout.contains("\nTo remove: 3 files, 498 MiB.\n"), "{}", ended.stdout);
     assert!(ended.stdout.ends_with("Removed 3 files, 498 MiB; 0 kept, 0 failed.\n"), "{}", ended.stdout);
-    let after = lab.read("out/beelink.yaml");
+    let after = lab.read("out/h1.yaml");
     for gone in [UNUSED, DEBRIS, LONE_PROOF] {
         assert!(lab.read("h1.yaml").contains(gone) && !after.contains(gone), "{gone}");
     }
@@ -59,7 +59,7 @@ fn l25_prune_removes_what_nothing_needs_and_no_more() {
         assert!(after.contains(there), "{there}");
     }
     assert!(!after.contains(".lock-"), "the lock is given back");
-    std::fs::copy(lab.path("out/beelink.yaml"), lab.path("h1.yaml")).expect("copied");
+    std::fs::copy(lab.path("out/h1.yaml"), lab.path("h1.yaml")).expect("copied");
     assert_eq!(lab.run_with_manifests("images prune --simulate").stdout, "Nothing to remove.\n");
     assert_eq!(lab.run_with_manifests("diff --detailed-exitcode").code, Some(0), "the fleet is as it was");
 }
@@ -70,7 +70,7 @@ fn prune_removes_leftovers_when_it_is_asked_to() {
     let ended = lab.run_with_manifests("images prune --simulate --auto-approve --leftovers --save-recorded out");
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains(LEFTOVER), "{}", ended.stdout);
-    assert!(!lab.read("out/beelink.yaml").contains(LEFTOVER));
+    assert!(!lab.read("out/h1.yaml").contains(LEFTOVER));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn prune_asks_and_without_anybody_to_ask_does_nothing() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.stdout.contains("To remove: 3 files"), "{}", ended.stdout);
     assert!(ended.stderr.contains("--auto-approve"), "{}", ended.stderr);
-    let after = lab.read("out/beelink.yaml");
+    let after = lab.read("out/h1.yaml");
     assert!(after.contains(UNUSED) && !after.contains(".lock-"), "{after}");
     assert_eq!(lab.run_with_manifests("images prune").code, Some(64), "recorded hosts need --simulate");
 }

@@ -11,6 +11,7 @@ mod images;
 mod interrupt;
 mod lab;
 mod looking;
+mod saving;
 mod traces;
 mod usage;
 

@@ -1,17 +1,17 @@
 //! Makes the way to each host of an entry: over SSH, to this machine's own socket, or to a file.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::config::{Access, Host, LibvirtConfig};
 use super::host::link::Link;
 use super::host::recorded::{RecordedHost, RecordedLink, World};
-use crate::plan::Label;
+use crate::plan::{HostRef, Label};
 
 /// The ways to the hosts of one entry. Recorded hosts keep one world each, however many ways to it
 /// are made.
 pub struct Links {
-    #[cfg_attr(not(feature = "libvirt"), expect(dead_code, reason = "only a way over SSH needs it"))]
     config: Arc<LibvirtConfig>,
     worlds: BTreeMap<Label, Arc<Mutex<World>>>,
 }
@@ -36,6 +36,15 @@ impl Links {
     #[must_use]
     pub fn worlds(&self) -> &BTreeMap<Label, Arc<Mutex<World>>> {
         &self.worlds
+    }
+
+    /// The recorded hosts: where each is, the file that it was read from, and its world.
+    pub fn recorded(&self) -> impl Iterator<Item = (HostRef, &Path, &Arc<Mutex<World>>)> {
+        self.config.hosts.iter().filter_map(|(name, host)| {
+            let Access::Recorded(path) = &host.access else { return None };
+            let place = HostRef { entry: self.config.entry.clone(), host: name.clone() };
+            self.worlds.get(name).map(|world| (place, path.as_path(), world))
+        })
     }
 
     /// A way of its own to a host.

@@ -95,8 +95,21 @@ mod tests {
         (
             3,
             &[
-                "Paused", "Paused", "InTransition", "Paused", "Paused", "Paused", "Paused", "Paused", "InTransition",
-                "Paused", "Paused", "InTransition", "InTransition", "Paused", "Paused",
+                "Paused",
+                "Paused",
+                "InTransition",
+                "Paused",
+                "Paused",
+                "Paused",
+                "Paused",
+                "Paused",
+                "InTransition",
+                "Paused",
+                "Paused",
+                "InTransition",
+                "InTransition",
+                "Paused",
+                "Paused",
             ],
         ),
         // unknown, user

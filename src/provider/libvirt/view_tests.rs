@@ -146,8 +146,23 @@ fn l17_a_part_that_is_lost_or_there_twice_is_never_guessed() {
     };
     let good = xml(&whole);
     let names = [
-        "fleet", "provider", "host", "proxy", "domainUuid", "state", "spec", "catalogue", "address", "port", "labels",
-        "protect", "createdAt", "startedAt", "source", "tool", "uid",
+        "fleet",
+        "provider",
+        "host",
+        "proxy",
+        "domainUuid",
+        "state",
+        "spec",
+        "catalogue",
+        "address",
+        "port",
+        "labels",
+        "protect",
+        "createdAt",
+        "startedAt",
+        "source",
+        "tool",
+        "uid",
     ];
     for part in names {
         let (open, close) = (format!("<{part}"), format!("</{part}>"));

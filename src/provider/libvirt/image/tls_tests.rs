@@ -21,7 +21,8 @@ use crate::provider::error::Class;
 fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let length = u16::try_from(content.len()).unwrap().to_be_bytes();
-    let head = if length[0] == 0 && length[1] < 128 { vec![tag, length[1]] } else { vec![tag, 0x82, length[0], length[1]] };
+    let head =
+        if length[0] == 0 && length[1] < 128 { vec![tag, length[1]] } else { vec![tag, 0x82, length[0], length[1]] };
     [head, content].concat()
 }
 
@@ -100,8 +101,7 @@ async fn a_redirect_to_a_server_that_nobody_vouches_for_ends_there() {
     let to = vec![head("302 Found", &[("location", &location), ("content-length", "0")])];
     let server = Server::answering(vec![to]).await;
     let downloads = Downloads::new(None, 1, limits());
-    let error =
-        downloads.fetch(&source(server.url("/x")), &Unwatched, &CancellationToken::new()).await.unwrap_err();
+    let error = downloads.fetch(&source(server.url("/x")), &Unwatched, &CancellationToken::new()).await.unwrap_err();
     assert!(error.message.to_lowercase().contains("certificate"), "{error}");
     assert!(requests.lock().unwrap().iter().all(String::is_empty));
 }

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -19,7 +18,7 @@ use super::describe;
 use super::domain::{Domain, Ground, no_firmware};
 use super::error;
 use super::fault::{Called, Effect, Faults, Rule};
-use super::file::{FileError, RecordedAddresses, RecordedDomain, RecordedHost, RecordedInterface};
+use super::file::{RecordedAddresses, RecordedDomain, RecordedHost, RecordedInterface};
 use super::pool::Pool;
 use super::scalar::DomainState;
 use super::xml::Element;
@@ -138,17 +137,6 @@ impl World {
             found.map(|disk| (disk.capacity, disk.allocation)).unwrap_or_default()
         });
         recorded
-    }
-
-    /// Writes the host into `folder` as `<hostname>.yaml`, whole or not at all; gives the file.
-    pub fn save(&self, folder: &Path) -> Result<PathBuf, FileError> {
-        let hostname = self.facts.hostname.as_deref().unwrap_or("recorded");
-        // A host name is remote text: it may not lead out of the folder.
-        let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-        let name = hostname.chars().map(safe).collect::<String>();
-        let path = folder.join(format!("{}.yaml", name.trim_start_matches('.')));
-        self.to_file().write(&path)?;
-        Ok(path)
     }
 
     /// Changes the host as somebody else would, past this program: `change` gets it as a file has it.

@@ -49,18 +49,18 @@ fn an_empty_file_is_a_host() {
 }
 
 #[test]
-fn a_host_is_saved_under_its_name_and_served_again() {
+fn a_host_is_written_and_served_again() {
     let folder = tempfile::tempdir().unwrap();
     let world = world("{hostname: ../../etc/passwd, interfaces: [br0]}");
     let mut calls = connect(&world);
     let m = make(&mut *calls, 1);
     calls.start(m).unwrap();
-    let saved = world.lock().unwrap().save(folder.path()).unwrap();
-    assert_eq!(saved.parent(), Some(folder.path()));
+    let saved = folder.path().join("h1.yaml");
+    world.lock().unwrap().to_file().write(&saved).unwrap();
     let loaded = RecordedHost::load(&saved).unwrap();
     assert_eq!(loaded, world.lock().unwrap().to_file());
     let bytes = std::fs::read(&saved).unwrap();
-    super::World::new(loaded).save(folder.path()).unwrap();
+    super::World::new(loaded).to_file().write(&saved).unwrap();
     assert_eq!(std::fs::read(&saved).unwrap(), bytes);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
