@@ -11,6 +11,8 @@ mod images;
 mod interrupt;
 mod lab;
 mod looking;
+mod people;
+mod phases;
 mod saving;
 mod traces;
 mod usage;
