@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod cases;
 mod commands;
 #[cfg(feature = "libvirt")]
 mod early_end;
