@@ -97,3 +97,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 }
+
+#[cfg(test)]
+#[path = "address_tests.rs"]
+mod sources;
