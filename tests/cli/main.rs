@@ -14,6 +14,7 @@ mod lab;
 mod looking;
 mod people;
 mod phases;
+mod rounds;
 mod saving;
 mod traces;
 mod usage;

@@ -95,7 +95,7 @@ fn l22_a_renamed_entry_makes_no_orphan_of_what_the_former_one_made() {
 }
 
 #[test]
-fn r33_a_manifest_that_is_renamed_or_moved_is_another_proxy_and_one_that_changes_its_zone_is_not() {
+fn r33_r20_a_manifest_that_is_renamed_or_moved_is_another_proxy_and_one_that_changes_its_zone_is_not() {
     for (what, from, to, expected) in [
         (
             "renamed",

@@ -122,7 +122,7 @@ fn l2_r2_r36_one_signal_in_any_phase_leaves_what_the_next_run_finishes() {
 }
 
 #[test]
-fn l2_r2_r36_two_signals_in_any_phase_leave_what_the_next_run_finishes() {
+fn l2_r2_r34_r36_two_signals_in_any_phase_leave_what_the_next_run_finishes() {
     for phase in &PHASES {
         let lab = slow(phase);
         let (mut child, reader) = begin(&lab, phase);

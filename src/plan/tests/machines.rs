@@ -85,7 +85,7 @@ fn a_mark_of_a_newer_version_is_blocked() {
 }
 
 #[test]
-fn r02_what_a_dead_run_left_is_finished_off_and_made_again_if_desired() {
+fn r02_r34_what_a_dead_run_left_is_finished_off_and_made_again_if_desired() {
     for state in [MarkState::Creating, MarkState::Draining, MarkState::Deleting] {
         let left = || seen("p1").left(state).minutes_old(0);
         let world = World::of(&["h1"]).wants(wanted("p1")).has(left());

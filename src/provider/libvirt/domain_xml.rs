@@ -263,6 +263,19 @@ mod tests {
     }
 
     #[test]
+    fn r15_smbios_names_the_datasource_and_the_seed_is_a_disk() {
+        let xml = Element::read(&spec().to_xml().unwrap()).unwrap();
+        let system = xml.first("sysinfo").and_then(|sysinfo| sysinfo.first("system")).unwrap();
+        let serial = system.first("entry").unwrap();
+        assert_eq!((serial.attribute("name"), serial.value()), (Some("serial"), "ds=nocloud"));
+        assert_eq!(xml.first("os").and_then(|os| os.first("smbios")).unwrap().attribute("mode"), Some("sysinfo"));
+        let seed = xml.first("devices").unwrap().all("disk").nth(1).unwrap();
+        let target = seed.first("target").unwrap();
+        assert_eq!((target.attribute("dev"), target.attribute("bus")), (Some("vdb"), Some("virtio")));
+        assert!(seed.first("readonly").is_some() && seed.first("source").unwrap().attribute("file").is_some());
+    }
+
+    #[test]
     fn markup_in_a_value_stays_a_value() {
         let hostile = "br\"/><disk type='block'/>&lt;";
         let spec = DomainSpec { bridge: hostile.to_owned(), ..spec() };

@@ -102,7 +102,7 @@ fn each_field_of_the_config_changes_the_catalogue_and_never_the_spec() {
 }
 
 #[test]
-fn each_field_of_the_manifest_changes_the_spec_and_spelling_does_not() {
+fn r20_each_field_of_the_manifest_changes_the_spec_and_spelling_does_not() {
     let config = config(&BLOCK.replacen("small:", "large: {vcpus: 2, memoryMiB: 64}\n  small:", 1));
     let base = resolved(&config, "lab/h1", &spec()).expect("base");
     let network = spec().network.expect("a network");

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn l23_l25_another_url_digest_or_format_is_another_image() {
+    fn l23_l25_r8_another_url_digest_or_format_is_another_image() {
         let sum = format!("sha256:{}", "a".repeat(64));
         let ids = [
             image("https://a.example/d.qcow2", None, ImageFormat::Qcow2).id(),

@@ -414,7 +414,7 @@ async fn c13_an_image_is_not_fetched_while_its_digest_is_not_known() {
 }
 
 #[tokio::test]
-async fn several_hosts_of_a_run_share_one_download() {
+async fn r7_several_hosts_of_a_run_share_one_download() {
     let server = Server::answering(vec![whole(&image())]).await;
     let downloads = Downloads::new(None, 2, limits());
     let (of, cancel) = (source(server.url("/x")), CancellationToken::new());
