@@ -249,7 +249,7 @@ fn numbers(name: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The lessons and requirements that some test's name begins with, and how it spells the number.
+/// The lessons, requirements and cases that some test's name begins with, and how it spells the number.
 fn covered() -> BTreeMap<String, String> {
     let mut names: Vec<String> = Vec::new();
     for path in files("src", "rs").into_iter().chain(files("tests", "rs")) {
@@ -281,12 +281,14 @@ fn lessons_name_the_tests_that_cover_them() {
     let text = read("docs/lessons.md");
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('|').collect();
-        let [_, number, what, _, _] = cells.as_slice() else { return line.to_owned() };
+        let [_, number, what, tests, _] = cells.as_slice() else { return line.to_owned() };
         let number = number.trim();
-        if !number.starts_with(['L', 'R']) {
+        let told = tests.trim().strip_prefix("no test: ").is_some_and(|why| !why.is_empty());
+        if !number.starts_with(['L', 'R', 'C']) || !number[1..].bytes().all(|b| b.is_ascii_digit()) || told {
             return line.to_owned();
         }
-        let tests = covered.get(number).map_or("not yet covered".to_owned(), |prefix| format!("`{prefix}`"));
+        let key = format!("{}{}", &number[..1], number[1..].trim_start_matches('0'));
+        let tests = covered.get(&key).map_or("not yet covered".to_owned(), |prefix| format!("`{prefix}`"));
         format!("| {number} |{what}| {tests} |")
     };
     let current: String = text.lines().map(|line| row(line) + "\n").collect();
@@ -295,4 +297,32 @@ fn lessons_name_the_tests_that_cover_them() {
         return;
     }
     assert!(text == current, "docs/lessons.md is not current; run UPDATE_DOCS=1 cargo test --test docs");
+}
+
+/// What no row may say of a row that a test covers: that it has none.
+#[test]
+fn a_row_that_claims_to_need_no_test_has_none() {
+    let covered = covered();
+    let text = read("docs/lessons.md");
+    let claims: Vec<&str> = text.lines().filter(|line| line.contains("| no test: ")).collect();
+    assert!(claims.iter().any(|line| line.starts_with("| L46 |")), "{claims:?}");
+    for line in claims {
+        let number = line.split('|').nth(1).unwrap_or_default().trim();
+        assert!(!covered.contains_key(number), "{number} has a test; let the column be written anew");
+    }
+}
+
+#[test]
+fn l47_the_real_host_suite_runs_wherever_every_test_runs() {
+    let continuous = read(".ci/run");
+    assert!(continuous.lines().any(|line| line.trim() == "part test make test"), "{continuous}");
+    let make = read("Makefile");
+    let recipe = make.split("\ntest:").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap_or_default();
+    assert!(recipe.contains("tests/run"), "{recipe}");
+    let script = read("tests/run");
+    let lab: Vec<&str> = script.lines().filter(|line| line.contains("tests/realhost/lab")).collect();
+    assert!(lab.iter().any(|line| line.contains("--guest")), "{lab:?}");
+    for suite in ["same_answers", "live", "providers", "realhost"] {
+        assert!(script.contains(suite), "{suite} is not run in the lab");
+    }
 }
