@@ -4,7 +4,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help build demo test soak lint docs generated deny bench install-build install-test
+.PHONY: help build demo test soak lint docs generated deny bench fuzz install-build install-test
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -40,6 +40,9 @@ docs: install-build ## the library's documentation
 
 generated: build ## that generated files are current
 	target/debug/egress-plan schema --check docs/schema
+
+fuzz: install-build ## the parsers on random input, FUZZ_SECONDS each
+	@fuzz/run
 
 bench: install-test ## the figures that the README promises
 	$(CARGO) build --locked --release
