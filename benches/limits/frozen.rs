@@ -5,8 +5,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::fleet::{EMPTY, Fleet, Image, Settings};
-use super::lab::{lab, pool, sha256, tool, volumes};
-use super::relay::{Relay, Traffic, lead_through};
+use super::lab::{lab, pool, sha256, volumes};
+use super::relay::{Relay, Traffic, lead_through, random_disk};
 use super::{Figure, seconds};
 
 /// How much is uploaded to each host, and how fast its network is, so that the work takes about as
@@ -19,8 +19,7 @@ const DIALS: Duration = Duration::from_secs(20);
 
 pub fn measure() -> Vec<Figure> {
     let path = std::path::Path::new(&lab("LAB_WEB_DIR")).join("frozen.raw");
-    let (of, count) = (format!("of={}", path.display()), format!("count={IMAGE_MIB}"));
-    tool("dd", &["if=/dev/urandom", &of, "bs=1M", &count, "status=none"]);
+    random_disk(&path, IMAGE_MIB);
     let image = || Image {
         key: "frozen",
         url: "frozen.raw".to_owned(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::lab::{daemon, lab, until};
-use super::scene::{Scene, end};
+use super::scene::{Scene, end, fresh_image};
 
 /// Lines added to sshd-b's configuration, and taken away again.
 pub struct Sshd {
@@ -31,7 +31,7 @@ impl Drop for Sshd {
 }
 
 pub fn max_startups() {
-    let scene = Scene::fresh("net-startups", 8);
+    let scene = Scene::new("net-startups", fresh_image("net-startups", 8), "budgets: {}");
     let strict = Sshd::with("MaxStartups 1:100:1");
     end(scene.apply(), 120).must(0);
     drop(strict);
@@ -40,11 +40,11 @@ pub fn max_startups() {
 }
 
 pub fn sshd_restarted() {
-    let scene = Scene::fresh("net-sshd", 64);
+    let scene = Scene::new("net-sshd", fresh_image("net-sshd", 64), "budgets: {}");
     let mut run = scene.apply();
     let before = scene.relay.up();
     until("the upload to b has begun", 120, Duration::from_millis(2), || {
-        assert!(!run.has_ended(), "the run ended before its upload");
+        assert!(!run.has_ended(), "the run ended before its upload:\n{}", run.printed());
         (scene.relay.up() > before + (8 << 20)).then_some(())
     });
     daemon("restart", "sshd-b");

@@ -5,6 +5,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, Weak};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use super::fleet::Fleet;
-use super::lab::lab;
+use super::lab::{lab, tool};
 
 /// How soon a thread notices that it was told something else.
 const TICK: Duration = Duration::from_millis(10);
@@ -278,6 +279,13 @@ fn write(state: &Weak<State>, mut to: TcpStream, receive: &Receiver<Late>, numbe
         }
     }
     let _ = to.shutdown(Shutdown::Write);
+}
+
+/// Writes random bytes after an empty first sector: by chance, the program would take them for a text.
+pub fn random_disk(path: &Path, mib: u32) {
+    let (of, count) = (format!("of={}", path.display()), format!("count={mib}"));
+    tool("dd", &["if=/dev/urandom", &of, "bs=1M", &count, "status=none"]);
+    tool("dd", &["if=/dev/zero", &of, "bs=512", "count=1", "conv=notrunc", "status=none"]);
 }
 
 /// Replaces a host's address in the config by that of a relay, which gets the host's own keys.

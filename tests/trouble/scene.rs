@@ -10,7 +10,7 @@ use egress_plan::provider::libvirt::naming::{BaseName, ProofName};
 use super::CLOSING;
 use super::fleet::{EMPTY, Fleet, Image, Run, Running, Settings};
 use super::lab::{domains, lab, pool, sha256, tool, try_virsh, until, virsh, volumes};
-use super::relay::{Relay, lead_through};
+use super::relay::{Relay, lead_through, random_disk};
 
 /// Budgets that make a fault short. Each is well above what a loaded machine needs.
 pub const SHORT: &str = "budgets: {dial: 8s, call: 10s, start: 15s, smallUpload: 10s, imageUpload: 120s, \
@@ -20,10 +20,7 @@ pub const SHORT: &str = "budgets: {dial: 8s, call: 10s, start: 15s, smallUpload:
 pub fn fresh_image(name: &str, mib: u32) -> Image {
     let file = format!("{name}.raw");
     let path = Path::new(&lab("LAB_WEB_DIR")).join(&file);
-    tool(
-        "dd",
-        &["if=/dev/urandom", &format!("of={}", path.display()), "bs=1M", &format!("count={mib}"), "status=none"],
-    );
+    random_disk(&path, mib);
     Image { key: "fresh", sha256: sha256(&path), url: file, format: "raw", firmware: "bios" }
 }
 
