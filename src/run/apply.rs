@@ -9,6 +9,7 @@ use super::fleet::{Fleet, Setup, load_all};
 use super::{CommandResult, Context, Failure, Signals, planning};
 use crate::apply::{Limits, Wait};
 use crate::cli::{self, ApplyArgs};
+use crate::load::Loaded;
 use crate::plan::saved;
 
 /// Runs the command.
@@ -17,8 +18,45 @@ use crate::plan::saved;
 /// Whatever ended the run before anything was done.
 pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
     let started_at = Timestamp::now();
-    let mut loaded = load_all(&args.manifests, &args.config, context)?;
+    let loaded = load_all(&args.manifests, &args.config, context)?;
     check_simulation(args.simulation.simulate, &loaded.desired)?;
+    let signals = Signals::install(args.lock.grace)
+        .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;
+    let fleet = Fleet::new(&setup(args, &loaded, &signals), context)?;
+    let result = on(args, loaded, &fleet, started_at, &signals, context).await;
+    fleet.close().await;
+    if let Some(folder) = &args.simulation.save_recorded {
+        fleet.save_recorded(folder)?;
+    }
+    result
+}
+
+/// What the command's fleet is made from.
+#[must_use]
+pub fn setup<'a>(args: &ApplyArgs, loaded: &'a Loaded, signals: &Signals) -> Setup<'a> {
+    Setup {
+        providers: &loaded.providers,
+        desired: &loaded.desired,
+        hosts_at_a_time: args.limits.parallelism.map_or(loaded.concurrency.hosts, usize::from),
+        downloads: loaded.concurrency.downloads,
+        cache_dir: args.cache_dir.clone(),
+        stop: signals.first.clone(),
+        wait_running: args.wait != cli::Wait::None,
+    }
+}
+
+/// Does the command's work on a fleet that is there; the caller closes it.
+///
+/// # Errors
+/// Whatever ended the run before anything was done.
+pub async fn on(
+    args: &ApplyArgs,
+    mut loaded: Loaded,
+    fleet: &Fleet,
+    started_at: Timestamp,
+    signals: &Signals,
+    context: &Context,
+) -> CommandResult {
     let saved = args.plan_file.as_deref().map(read_plan).transpose()?;
     let previous = planning::previous_report(args.planning.previous_report.as_deref())?;
     let mut policy = planning::policy(
@@ -32,20 +70,6 @@ pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
         // What a person asked for by name when the plan was made is asked for by the plan.
         policy.replace.extend(plan.forced_replaces());
     }
-    let signals = Signals::install(args.lock.grace)
-        .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;
-    let fleet = Fleet::new(
-        &Setup {
-            providers: &loaded.providers,
-            desired: &loaded.desired,
-            hosts_at_a_time: args.limits.parallelism.map_or(loaded.concurrency.hosts, usize::from),
-            downloads: loaded.concurrency.downloads,
-            cache_dir: args.cache_dir.clone(),
-            stop: signals.first.clone(),
-            wait_running: args.wait != cli::Wait::None,
-        },
-        context,
-    )?;
     let wanted = loaded.desired.proxies.len();
     let order = Order {
         command: "apply",
@@ -75,13 +99,7 @@ pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
         loaded.settle(observed);
         loaded.desired.clone()
     };
-    let execution = Execution { order: &order, fleet: &fleet, signals: &signals, context };
-    let result = execution.carry_out(&mut settled).await;
-    fleet.close().await;
-    if let Some(folder) = &args.simulation.save_recorded {
-        fleet.save_recorded(folder)?;
-    }
-    result
+    Execution { order: &order, fleet, signals, context }.carry_out(&mut settled).await
 }
 
 fn read_plan(path: &Path) -> Result<crate::plan::Plan, Failure> {

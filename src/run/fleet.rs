@@ -120,13 +120,26 @@ pub fn refused(problems: &Problems) -> Failure {
 }
 
 impl Fleet {
-    /// Makes the providers. Dials nothing.
+    /// Makes the ways to the hosts and the providers. Dials nothing.
     ///
     /// # Errors
     /// A recorded host's file that cannot be read.
     pub fn new(setup: &Setup<'_>, context: &Context) -> Result<Self, Failure> {
         // What a killed run left in the folder for temporary files.
         crate::provider::libvirt::host::bridge::sweep();
+        let links = setup.providers.iter().map(|ProviderConfig::Libvirt(config)| {
+            let made = Links::new(Arc::new((**config).clone()));
+            made.map(Arc::new).map_err(|error| Failure::input("a recorded host cannot be used").cause(error))
+        });
+        Self::over(setup, links.collect::<Result<_, _>>()?, context)
+    }
+
+    /// Makes the providers over ways that are there, one for each entry in the order of the entries.
+    /// Runs that share them share the worlds of recorded hosts, as runs on real hosts share those.
+    ///
+    /// # Errors
+    /// A run's id that is none.
+    pub fn over(setup: &Setup<'_>, links: Vec<Arc<Links>>, context: &Context) -> Result<Self, Failure> {
         let run = RunId::parse(&context.run).ok_or_else(|| Failure::bug("the run's id is not one"))?;
         let places: BTreeSet<HostRef> = setup.desired.hosts.keys().cloned().collect();
         let mut wanted: BTreeMap<HostRef, BTreeSet<String>> = BTreeMap::new();
@@ -150,26 +163,19 @@ impl Fleet {
             stop: setup.stop.clone(),
             wait_running: setup.wait_running,
         };
-        let mut links = Vec::new();
         let mut providers: Vec<Arc<dyn Provider>> = Vec::new();
         let mut boot_deadlines = BTreeMap::new();
-        for provider in setup.providers {
-            let ProviderConfig::Libvirt(config) = provider;
+        for (ProviderConfig::Libvirt(config), links) in setup.providers.iter().zip(&links) {
             let config = Arc::new((**config).clone());
             let deadline = SignedDuration::try_from(config.boot_deadline).unwrap_or(SignedDuration::from_mins(15));
             boot_deadlines.insert(config.entry.clone(), deadline);
-            let made = Arc::new(
-                Links::new(Arc::clone(&config))
-                    .map_err(|error| Failure::input("a recorded host cannot be used").cause(error))?,
-            );
-            links.push(Arc::clone(&made));
             let limits = Limits {
                 total: config.budgets.image_download,
                 stall: config.budgets.transfer_idle,
                 ..Limits::default()
             };
             let downloads = Arc::new(Downloads::new(setup.cache_dir.clone(), setup.downloads, limits));
-            providers.push(Arc::new(LibvirtProvider::new(config, made, downloads, &run)));
+            providers.push(Arc::new(LibvirtProvider::new(config, Arc::clone(links), downloads, &run)));
         }
         Ok(Self {
             providers: Providers::new(providers),

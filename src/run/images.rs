@@ -2,7 +2,7 @@
 
 mod list;
 mod prefetch;
-mod prune;
+pub mod prune;
 
 use std::collections::{BTreeMap, BTreeSet};
 

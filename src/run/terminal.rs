@@ -26,6 +26,8 @@ pub struct Terminal {
     pub interactive: bool,
     /// Whether progress may be drawn: somebody can be asked, and this is no CI job.
     pub progress: bool,
+    /// Nothing is printed at all.
+    silent: bool,
     /// Id of the run, in every JSON line.
     pub run: Arc<str>,
 }
@@ -57,6 +59,12 @@ impl Terminal {
         Self::of(color, format, run, around)
     }
 
+    /// Prints nothing and asks nobody: for commands that are run inside of another program.
+    #[must_use]
+    pub fn silent(run: &Arc<str>) -> Self {
+        Self { silent: true, ..Self::of(ColorChoice::Never, LogFormat::Json, run, Surroundings::default()) }
+    }
+
     fn of(color: ColorChoice, format: LogFormat, run: &Arc<str>, around: Surroundings) -> Self {
         let colored = |terminal: bool| match color {
             ColorChoice::Always => true,
@@ -71,12 +79,16 @@ impl Terminal {
             color_err: text && colored(around.stderr_terminal),
             interactive,
             progress: interactive && !around.ci && !around.dumb,
+            silent: false,
             run: Arc::clone(run),
         }
     }
 
     /// Says something to people: a line of text, or a JSON line of level `info`.
     pub fn say(&self, text: &str) {
+        if self.silent {
+            return;
+        }
         match self.format {
             LogFormat::Text => line::to_stderr(&format!("{}\n", line::printable(text))),
             LogFormat::Json => {
@@ -90,6 +102,9 @@ impl Terminal {
     /// # Errors
     /// When stdout cannot be written for another reason.
     pub fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
+        if self.silent {
+            return Ok(());
+        }
         let mut stdout = std::io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -25,42 +25,59 @@ use crate::run::{CommandResult, Context, Failure, Signals};
 /// # Errors
 /// Problems of the input; whatever ended the run before anything was done.
 pub(super) async fn run(args: &ImagesPruneArgs, context: &Context) -> CommandResult {
-    let mut loaded = load_all(&args.manifests, &args.config, context)?;
+    let loaded = load_all(&args.manifests, &args.config, context)?;
     check_simulation(args.simulation.simulate, &loaded.desired)?;
     let signals = Signals::install(args.lock.grace)
         .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;
-    let mut fleet = Fleet::new(
-        &Setup {
-            providers: &loaded.providers,
-            desired: &loaded.desired,
-            hosts_at_a_time: args.limits.parallelism.map_or(loaded.concurrency.hosts, usize::from),
-            downloads: loaded.concurrency.downloads,
-            cache_dir: None,
-            stop: signals.first.clone(),
-            wait_running: false,
-        },
-        context,
-    )?;
+    let mut fleet = Fleet::new(&setup(args, &loaded, &signals), context)?;
     fleet.narrow(&args.hosts)?;
-    let _deadline = Deadline::after(args.limits.timeout, &signals);
-    let result = match take_locks(&fleet, args.lock.lock_timeout, &signals, &progress(context)).await {
-        Ok(locked) => {
-            let work = under_lock(args, &mut loaded, &fleet, &locked.unreachable, &signals, context);
-            let done = tokio::select! {
-                result = work => Some(result),
-                // What is under way on a host is cut, and its lock runs out by itself.
-                () = signals.second.cancelled() => None,
-            };
-            give_back(locked.locks, &signals).await;
-            done.unwrap_or(Ok(ExitCode::Interrupted))
-        }
-        Err(failure) => Err(failure),
-    };
+    let result = on(args, loaded, &fleet, &signals, context).await;
     fleet.close().await;
     if let Some(folder) = &args.simulation.save_recorded {
         fleet.save_recorded(folder)?;
     }
     result
+}
+
+/// What the command's fleet is made from.
+#[must_use]
+pub fn setup<'a>(args: &ImagesPruneArgs, loaded: &'a Loaded, signals: &Signals) -> Setup<'a> {
+    Setup {
+        providers: &loaded.providers,
+        desired: &loaded.desired,
+        hosts_at_a_time: args.limits.parallelism.map_or(loaded.concurrency.hosts, usize::from),
+        downloads: loaded.concurrency.downloads,
+        cache_dir: None,
+        stop: signals.first.clone(),
+        wait_running: false,
+    }
+}
+
+/// Does the command's work on a fleet that is there; the caller closes it.
+///
+/// # Errors
+/// Whatever ended the run before anything was done.
+pub async fn on(
+    args: &ImagesPruneArgs,
+    mut loaded: Loaded,
+    fleet: &Fleet,
+    signals: &Signals,
+    context: &Context,
+) -> CommandResult {
+    let _deadline = Deadline::after(args.limits.timeout, signals);
+    match take_locks(fleet, args.lock.lock_timeout, signals, &progress(context)).await {
+        Ok(locked) => {
+            let work = under_lock(args, &mut loaded, fleet, &locked.unreachable, signals, context);
+            let done = tokio::select! {
+                result = work => Some(result),
+                // What is under way on a host is cut, and its lock runs out by itself.
+                () = signals.second.cancelled() => None,
+            };
+            give_back(locked.locks, signals).await;
+            done.unwrap_or(Ok(ExitCode::Interrupted))
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 async fn under_lock(
