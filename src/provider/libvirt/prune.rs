@@ -22,10 +22,13 @@ use crate::provider::error::{Class, ProviderError};
 use crate::provider::images::{ImageState, Prunable, Prunables, PruneKind, Pruned};
 
 /// What may go. `needed` are the ids of images that manifests want on this host; of several whole
-/// bases of one, the first is the one that new disks are made on. `now` is the host's clock.
+/// bases of one, those in use stay, and the first one when none is. `now` is the host's clock.
 pub(super) fn prunables(pool: &Pool, needed: &BTreeSet<String>, leftovers: bool, now: Timestamp) -> Prunables {
     let mut items = Vec::new();
-    let mut kept: BTreeSet<&String> = BTreeSet::new();
+    // One that is in use stays anyway and serves new machines as well: no other needs to.
+    let in_use = pool.bases().filter(|base| base.is_proven() && !base.users.is_empty());
+    let in_use = in_use.filter_map(|base| needed.get(base.name.id()));
+    let mut kept: BTreeSet<&String> = in_use.collect();
     for base in pool.bases() {
         let serves = base.is_proven() && needed.get(base.name.id()).is_some_and(|id| kept.insert(id));
         let kind = match base.state(now) {

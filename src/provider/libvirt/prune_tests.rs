@@ -202,6 +202,15 @@ fn l25_an_image_that_a_disk_a_domain_or_a_manifest_needs_never_goes() {
 }
 
 #[test]
+fn of_several_whole_bases_of_a_wanted_image_the_one_in_use_stays_alone() {
+    let bases = |host: Host| host.proven(&base(ID, 2), OLD).proven(&base(ID, 1), OLD);
+    let mut host = bases(Host::default()).overlay("disk.qcow2", &base(ID, 2)).start();
+    assert_eq!(host.found(&[ID], false), [(PruneKind::Unused, base(ID, 1))]);
+    let mut host = bases(Host::default()).start();
+    assert_eq!(host.found(&[ID], false), [(PruneKind::Unused, base(ID, 2))]);
+}
+
+#[test]
 fn of_several_whole_bases_of_a_wanted_image_the_first_stays() {
     let mut host = Host::default()
         .proven(&base(ID, 2), OLD)
