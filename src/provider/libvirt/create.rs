@@ -81,11 +81,10 @@ pub(super) fn create(
         Err(error) => return Err(classify("define the domain", name, &error)),
     };
     let machine = Machine { row, persistent: true, mark: spec.mark.clone(), state: state::SHUTOFF, saved: false };
-    stages.enter("overlay");
-    make_overlay(calls, blueprint, &machine.row, &folder, image)?;
-    stages.enter("seed");
-    make_seed(calls, blueprint, &machine.row)?;
-    fence.check(calls)?;
+    if let Err(failure) = make_disks(calls, fence, blueprint, &machine.row, &folder, image, stages) {
+        leave_none_behind(calls, &machine.row);
+        return Err(failure);
+    }
     if blueprint.autostart {
         calls.set_autostart(machine.row.uuid, true).map_err(|error| classify("set autostart", name, &error))?;
     }
@@ -100,6 +99,40 @@ pub(super) fn create(
     let ready = Mark { started_at: Some(Timestamp::now()), ..in_state(&started.mark, MarkState::Ready) };
     write_mark(calls, &started, &ready)?;
     Ok(Created { uuid: started.row.uuid, already: false })
+}
+
+/// Makes the overlay and the seed, and looks then whether this run still holds the lock.
+fn make_disks(
+    calls: &mut dyn Calls,
+    fence: &Fence,
+    blueprint: &Blueprint,
+    row: &DomainRow,
+    folder: &str,
+    image: BaseImage,
+    stages: &mut Stages<'_>,
+) -> Result<(), ProviderError> {
+    stages.enter("overlay");
+    make_overlay(calls, blueprint, row, folder, image)?;
+    stages.enter("seed");
+    make_seed(calls, blueprint, row)?;
+    fence.check(calls)
+}
+
+/// Removes the disks of a domain that is gone. A run that stood still for longer than its lock lives may
+/// find that another one deleted the domain that it made; a disk made after that would hang on nothing.
+/// As long as the domain is there, the next run finds its disks by it.
+fn leave_none_behind(calls: &mut dyn Calls, row: &DomainRow) {
+    if !matches!(calls.domain_exists(row.uuid), Ok(false)) {
+        return;
+    }
+    for disk in [naming::overlay_name(&row.name, row.uuid), naming::seed_name(&row.name, row.uuid)] {
+        match calls.delete_volume(&disk) {
+            Err(error) if error.code != code::NO_STORAGE_VOL => {
+                tracing::warn!(volume = disk, %error, "a disk without a machine was left behind; images prune --leftovers removes it");
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Finds what would keep a machine from being made, as far as that can be known before: its base

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use super::classify::{classify, is_busy_pool};
 use super::config::PoolReserve;
 use super::host::calls::{CallError, Calls, code};
+use super::lock::Fence;
 use super::naming::{BaseName, ProofName};
 use super::observe::{file_length, proven_images};
 use super::volume_xml;
@@ -67,6 +68,7 @@ pub(super) fn check_space(
 /// the volume that this call made is removed; the caller gives a connection that still works.
 pub(super) fn put(
     calls: &mut dyn Calls,
+    fence: &Fence,
     entry: &Label,
     need: &ImageNeed,
     spooled: &Spooled,
@@ -83,7 +85,7 @@ pub(super) fn put(
         let unfinished = error.dead.then(|| base.clone());
         (classify("make the base image", &base, &error), unfinished)
     })?;
-    fill_and_prove(calls, &name, spooled, sent).map_err(|failure| (failure, Some(base)))
+    fill_and_prove(calls, fence, &name, spooled, sent).map_err(|failure| (failure, Some(base)))
 }
 
 fn odd(text: &str, object: &str) -> ProviderError {
@@ -92,6 +94,7 @@ fn odd(text: &str, object: &str) -> ProviderError {
 
 fn fill_and_prove(
     calls: &mut dyn Calls,
+    fence: &Fence,
     name: &BaseName,
     spooled: &Spooled,
     sent: &mut dyn FnMut(u64),
@@ -117,6 +120,9 @@ fn fill_and_prove(
         return Err(ProviderError::new(Class::Quota, Reason::QuotaExceeded, "upload the base image", &base, text)
             .hint("free space in the pool, or make it larger"));
     }
+    // An upload takes minutes. A run that lost its lock meanwhile leaves the image to the one that took
+    // it, which has brought its own by now.
+    fence.check(calls)?;
     let proof = ProofName { base: name.clone(), sha256: spooled.sha256.clone() };
     let xml = volume_xml::proof(&proof, spooled.bytes).map_err(|error| odd(&error.to_string(), &base))?;
     match calls.create_volume(&xml) {

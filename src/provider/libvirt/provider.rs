@@ -146,7 +146,7 @@ impl LibvirtProvider {
                 let (image, place) = (need_there.key.clone(), Some(site.place.clone()));
                 tell(Progress::Transfer(Transfer { direction: Direction::Upload, image, place, done, total }));
             };
-            Ok(image_cache::put(calls, &site.place.entry, &need_there, &spooled, &nonce, &mut sent))
+            Ok(image_cache::put(calls, &fence, &site.place.entry, &need_there, &spooled, &nonce, &mut sent))
         })
         .await?;
         session.heed(&connection);
