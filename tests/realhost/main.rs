@@ -23,6 +23,7 @@ mod interrupts;
 mod lab;
 mod proxy;
 mod secrets;
+mod strikes;
 
 use std::process::ExitCode;
 use std::sync::{LazyLock, Mutex};
@@ -54,6 +55,7 @@ const STORY: &[Story] = &[
     ("a_host_that_cannot_be_reached_is_named_and_the_other_one_planned", blanks::host_away),
     ("of_two_runs_at_once_one_waits_or_exits_6", interrupts::two_runs),
     ("a_run_that_was_killed_in_a_create_is_finished_by_the_next_one", interrupts::killed),
+    ("l31_r02_a_run_that_is_struck_at_any_moment_is_finished_by_the_next_one", strikes::any_moment),
     ("an_interrupted_image_upload_leaves_no_base_image", interrupts::interrupted_upload),
     ("traces_reach_a_collector", secrets::traces),
     ("a_password_in_an_image_url_is_refused_without_being_shown", secrets::password_in_url),
