@@ -193,13 +193,23 @@ impl Element {
 
     fn opened(tag: &BytesStart<'_>) -> Option<Self> {
         let mut element = Self::new(tag.local_name().as_ref());
+        if !is_name(element.name()) || !is_name(tag.name().as_ref()) {
+            return None;
+        }
         for attribute in tag.attributes() {
-            let attribute = attribute.ok()?;
+            let attribute = attribute.ok().filter(|attribute| is_name(attribute.key.as_ref()))?;
             let value = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
             element.attributes.push((attribute.key.as_ref().to_owned(), value.into_owned()));
         }
         Some(element)
     }
+}
+
+/// Whether `text` may be a name. The reader below takes whatever stands there, so that damaged markup
+/// would pass as an element; every name that XML allows passes here.
+fn is_name(text: &str) -> bool {
+    let odd = |c: char| c.is_control() || c.is_whitespace() || "\"'<>/=&".contains(c);
+    !text.is_empty() && !text.contains(odd)
 }
 
 fn push(open: &mut [Element], text: &str) {
@@ -234,6 +244,17 @@ mod tests {
         for bad in ["", "text", "<a>", "</a>", "<a></b>", "<a b='1' b='2'/>", "<a>&unknown;</a>", "<a>&#0;</a>", &deep]
         {
             assert!(Element::read(bad).is_err(), "{:?}", &bad[..bad.len().min(30)]);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_an_error() {
+        // Found by fuzzing: markup that was damaged was read as an element of a strange name.
+        for bad in ["<a=\"/x\"/>", "<a:/>", "<a\"/>", "<b c\"='1'/>", "<b ='1'/>", "<a\u{1}/>", "<b><a'></a'></b>"] {
+            assert!(Element::read(bad).is_err(), "{bad:?}");
+        }
+        for good in ["<ä:é/>", "<_a.b-c xml:lang='x'/>", "<a xmlns:q='urn:q' q:b='1'/>"] {
+            assert!(Element::read(good).is_ok(), "{good:?}");
         }
     }
 
