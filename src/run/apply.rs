@@ -24,11 +24,7 @@ pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
         .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;
     let fleet = Fleet::new(&setup(args, &loaded, &signals), context)?;
     let result = on(args, loaded, &fleet, started_at, &signals, context).await;
-    fleet.close().await;
-    if let Some(folder) = &args.simulation.save_recorded {
-        fleet.save_recorded(folder)?;
-    }
-    result
+    fleet.end(&args.simulation, result).await
 }
 
 /// What the command's fleet is made from.

@@ -66,9 +66,5 @@ pub async fn run(args: &DestroyArgs, context: &Context) -> CommandResult {
     };
     let execution = Execution { order: &order, fleet: &fleet, signals: &signals, context };
     let result = execution.carry_out(&mut |_| desired.clone()).await;
-    fleet.close().await;
-    if let Some(folder) = &args.simulation.save_recorded {
-        fleet.save_recorded(folder)?;
-    }
-    result
+    fleet.end(&args.simulation, result).await
 }

@@ -90,7 +90,7 @@ impl Execution<'_> {
             Err(failure) => (self.before_looking(desired, failure), None),
         };
         let end = match ended {
-            Ok(ended) => self.told(ended).await,
+            Ok(ended) => Failure::prefer(ended.end.clone(), telling::tell(self, &ended).await),
             Err(failure) => Err(failure),
         };
         // Only now: the next run writes the same inventory, and must not be overtaken by this one.
@@ -98,15 +98,6 @@ impl Execution<'_> {
             give_back(locks, self.signals).await;
         }
         end
-    }
-
-    /// Writes what the run came to. Why it ended counts more than that it could not be written down.
-    async fn told(&self, ended: Ended) -> CommandResult {
-        match (telling::tell(self, &ended).await, ended.end) {
-            (Ok(()), end) => end,
-            (Err(unwritten), Ok(_)) => Err(unwritten),
-            (Err(unwritten), Err(failure)) => Err(failure.cause(unwritten.message).causes(unwritten.causes)),
-        }
     }
 
     async fn under_lock(

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::CommandResult;
 use super::exit::ExitCode;
 use super::line::{self, Head};
 use super::terminal::{Terminal, level_style};
@@ -127,6 +128,24 @@ impl Failure {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
+    }
+
+    /// How a command ends that could not write down what it came to: why it ended counts more.
+    ///
+    /// # Errors
+    /// Either failure, the second one among the causes of the first.
+    pub fn prefer(end: CommandResult, written: Result<(), Self>) -> CommandResult {
+        match (end, written) {
+            (end, Ok(())) => end,
+            (Ok(_), Err(unwritten)) => Err(unwritten),
+            (Err(failure), Err(unwritten)) => Err(failure.and(unwritten)),
+        }
+    }
+
+    /// Adds another failure among the causes.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        self.cause(other.message).causes(other.causes)
     }
 
     /// Everything that is to be advised: the hints, and for a bug to report it.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Failure};
-use crate::cli::{ConfigArgs, HostArgs, ManifestArgs};
+use super::{CommandResult, Context, Failure};
+use crate::cli::{ConfigArgs, HostArgs, ManifestArgs, SimulateArgs};
 use crate::load::{Loaded, LoadedConfig, Problems, ProviderConfig, Sources, load, load_config};
 use crate::plan::{Desired, HostRef, HostState, HostTrouble, Label, Mode, Observed};
 use crate::provider::libvirt::image::{Downloads, Limits};
@@ -225,12 +225,23 @@ impl Fleet {
         self.places.iter().map(|place| (place.clone(), figures(place))).collect()
     }
 
+    /// Ends a command that changes hosts: connections first, then recorded hosts are written as it left
+    /// them.
+    ///
+    /// # Errors
+    /// The command's own; else what the file system said.
+    pub async fn end(&self, simulation: &SimulateArgs, result: CommandResult) -> CommandResult {
+        self.close().await;
+        let saved = simulation.save_recorded.as_deref().map_or(Ok(()), |folder| self.save_recorded(folder));
+        Failure::prefer(result, saved)
+    }
+
     /// Writes recorded hosts as a simulated run left them, each under the name of the file that it was
     /// read from; where two of those names are the same, as `<entry>/<host>.yaml`.
     ///
     /// # Errors
     /// What the file system said.
-    pub fn save_recorded(&self, folder: &Path) -> Result<(), Failure> {
+    fn save_recorded(&self, folder: &Path) -> Result<(), Failure> {
         let recorded: Vec<_> = self.links.iter().flat_map(|links| links.recorded()).collect();
         for (place, read_from, world) in &recorded {
             let namesakes = recorded.iter().filter(|(_, other, _)| other.file_name() == read_from.file_name()).count();

@@ -71,7 +71,7 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> Result<(), Failur
 /// The first failure, with the others among its causes.
 fn every(written: [Result<(), Failure>; 4]) -> Result<(), Failure> {
     let failures = written.into_iter().filter_map(Result::err);
-    failures.reduce(|first, next| first.cause(next.message).causes(next.causes)).map_or(Ok(()), Err)
+    failures.reduce(Failure::and).map_or(Ok(()), Err)
 }
 
 /// The run, for the report.

@@ -42,11 +42,7 @@ pub(super) async fn run(args: &ImagesPrefetchArgs, context: &Context) -> Command
     )?;
     fleet.narrow(&args.hosts)?;
     let result = under_lock(args, &mut loaded, &fleet, &signals, context).await;
-    fleet.close().await;
-    if let Some(folder) = &args.simulation.save_recorded {
-        fleet.save_recorded(folder)?;
-    }
-    result
+    fleet.end(&args.simulation, result).await
 }
 
 async fn under_lock(

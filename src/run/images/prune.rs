@@ -15,7 +15,7 @@ use crate::provider::{Depth, Prunable, Prunables, Pruned};
 use crate::report::prune::{PruneOutcome, outcome, proposal};
 use crate::run::approval::{confirm, not_approved};
 use crate::run::execution::{check_simulation, progress};
-use crate::run::exit::{ExitCode, Facts, pick};
+use crate::run::exit::{Facts, pick};
 use crate::run::fleet::{Fleet, Setup, load_all};
 use crate::run::locking::{Deadline, give_back, take_locks};
 use crate::run::{CommandResult, Context, Failure, Signals};
@@ -32,11 +32,7 @@ pub(super) async fn run(args: &ImagesPruneArgs, context: &Context) -> CommandRes
     let mut fleet = Fleet::new(&setup(args, &loaded, &signals), context)?;
     fleet.narrow(&args.hosts)?;
     let result = on(args, loaded, &fleet, &signals, context).await;
-    fleet.close().await;
-    if let Some(folder) = &args.simulation.save_recorded {
-        fleet.save_recorded(folder)?;
-    }
-    result
+    fleet.end(&args.simulation, result).await
 }
 
 /// What the command's fleet is made from.
@@ -67,14 +63,9 @@ pub async fn on(
     let _deadline = Deadline::after(args.limits.timeout, signals);
     match take_locks(fleet, args.lock.lock_timeout, signals, &progress(context)).await {
         Ok(locked) => {
-            let work = under_lock(args, &mut loaded, fleet, &locked.unreachable, signals, context);
-            let done = tokio::select! {
-                result = work => Some(result),
-                // What is under way on a host is cut, and its lock runs out by itself.
-                () = signals.second.cancelled() => None,
-            };
+            let result = under_lock(args, &mut loaded, fleet, &locked.unreachable, signals, context).await;
             give_back(locked.locks, signals).await;
-            done.unwrap_or(Ok(ExitCode::Interrupted))
+            result
         }
         Err(failure) => Err(failure),
     }
@@ -88,13 +79,17 @@ async fn under_lock(
     signals: &Signals,
     context: &Context,
 ) -> CommandResult {
-    let mut observed = fleet.observe(Depth::Locked, unreachable).await;
-    loaded.settle(&observed);
-    let found = find(loaded, fleet, &mut observed, args.leftovers).await;
+    let looking = async {
+        let mut observed = fleet.observe(Depth::Locked, unreachable).await;
+        loaded.settle(&observed);
+        let found = find(loaded, fleet, &mut observed, args.leftovers).await;
+        (observed, found)
+    };
+    let (observed, found) = tokio::select! {
+        looked = looking => looked,
+        () = signals.first.cancelled() => return Err(Failure::interrupted()),
+    };
     let (unknown, all_unknown) = tell_of_left_out(&observed, context);
-    if signals.interrupted() {
-        return Err(Failure::interrupted());
-    }
     let found = without_neighbours(&found);
     context.terminal.data(proposal(&found, Timestamp::now()).as_bytes())?;
     let mut facts = Facts { failed: all_unknown, incomplete: unknown > 0, ..Facts::default() };
