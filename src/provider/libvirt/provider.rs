@@ -149,8 +149,9 @@ impl LibvirtProvider {
             Ok(image_cache::put(calls, &fence, &site.place.entry, &need_there, &spooled, &nonce, &mut sent))
         })
         .await?;
-        session.heed(&connection);
-        // The connection goes before anything is cleaned up, so that nothing writes any more.
+        // The connection goes before anything is cleaned up, so that nothing writes any more. A lost answer
+        // on it does not keep the lock: what it may still do concerns a file of a fresh name, which nobody
+        // uses without a proof.
         drop_on_thread(connection).await;
         let Err((failure, unfinished)) = result? else { return Ok(()) };
         if let Some(base) = unfinished {
