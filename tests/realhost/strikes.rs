@@ -8,7 +8,7 @@ use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::fleet::{ENTRY, Fleet, Running};
-use super::lab::{domains, lab, pool, state, tool, virsh, volumes};
+use super::lab::{domains, lab, pool, state, tool, try_virsh, until, virsh, volumes};
 
 /// How many runs are struck.
 const STRIKES: usize = 12;
@@ -90,6 +90,32 @@ fn cut() {
     }
 }
 
+/// Waits until the daemon has done what it was asked: a call goes on without whoever made it. A lock
+/// outlives every call by far, and is about to be made old.
+fn until_quiet(fleet: &Fleet) {
+    let admin = |what: &str| tool("virt-admin", &["-c", "libvirtd:///system", what, "libvirtd"]);
+    let figure = |text: &str, name: &str| -> u64 {
+        let line = text.lines().find(|line| line.split(':').next().unwrap().trim() == name).unwrap();
+        line.split(':').nth(1).unwrap().trim().parse().unwrap()
+    };
+    until("libvirtd is idle", 60, Duration::from_millis(10), || {
+        let (threads, clients) = (admin("srv-threadpool-info"), admin("srv-clients-info"));
+        let idle = figure(&threads, "freeWorkers") == figure(&threads, "nWorkers");
+        (idle && figure(&threads, "jobQueueDepth") == 0 && figure(&clients, "nclients") == 0).then_some(())
+    });
+    // Workers for urgent calls are not in those figures. This asks for what is so already, and waits for
+    // its turn with the domain; one that is gone meanwhile needs no waiting for.
+    for name in domains().into_iter().filter(|name| machines_of(fleet).contains(name)) {
+        let _ = try_virsh(&["autostart", "--disable", &name]);
+    }
+}
+
+/// Names of all machines that the fleet may have.
+fn machines_of(fleet: &Fleet) -> Vec<String> {
+    let places = |proxy| ["a", "b"].map(|zone| fleet.instance(proxy, zone));
+    ["struck-1", "struck-2", "struck-3"].into_iter().flat_map(places).collect()
+}
+
 /// Makes whatever lock a run left look as if its life were over.
 fn outlive_locks(fleet: &Fleet) {
     let prefix = format!("egress-plan-{}.lock-", fleet.name);
@@ -111,10 +137,7 @@ struct Differences {
 
 fn differences(fleet: &Fleet, round: &[(&str, &str, &str)]) -> Differences {
     let (mut lost, mut leaked) = (Vec::new(), Vec::new());
-    let all: Vec<String> = ["struck-1", "struck-2", "struck-3"]
-        .iter()
-        .flat_map(|proxy| ["a", "b"].map(|zone| fleet.instance(proxy, zone)))
-        .collect();
+    let all = machines_of(fleet);
     let there = domains();
     let mut machines = BTreeSet::new();
     for zone in ["a", "b"] {
@@ -175,6 +198,7 @@ pub fn any_moment() {
             struck[usize::from(strike == Strike::Cut)] += 1;
         }
         run.finish();
+        until_quiet(&fleet);
         outlive_locks(&fleet);
         let again = fleet.run(&["apply", "--auto-approve"]);
         assert_eq!(again.code, Some(0), "{context}\n{}\n{}", again.stdout, again.stderr);
