@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::fleet::{ENTRY, Fleet, Running};
+use super::fleet::{ENTRY, Fleet, Image, Running, Settings};
 use super::lab::{domains, lab, pool, state, tool, try_virsh, until, virsh, volumes};
 
 /// How many runs are struck.
@@ -182,7 +182,11 @@ fn unproven() -> usize {
 pub fn any_moment() {
     let seed = seed();
     let mut numbers = Numbers(seed);
-    let fleet = Fleet::blank("struck");
+    // Machines that a dead run left unfinished are replaced, one after the other has an address; these have
+    // nothing to boot and never get one.
+    let policy = "{minAge: 0s, maxDeletions: 100%, maxUnavailable: 100%}";
+    let settings = Settings { policy, ..Settings::default() };
+    let fleet = Fleet::new("struck", ENTRY, "libvirt", &[Image::blank()], &settings);
     let mut struck = [0; 2];
     for round in ROUNDS.iter().cycle().take(STRIKES) {
         let strike = if numbers.below(2) == 0 { Strike::Killed } else { Strike::Cut };
