@@ -10,6 +10,7 @@
 mod document;
 mod ground;
 mod kinds;
+mod many;
 mod matrix;
 mod point;
 mod rivals;
@@ -30,7 +31,7 @@ fn main() -> std::process::ExitCode {
             format!("l31_r02_every_fault_of_a_run_is_mended_by_the_next_one::{}", kind.name.replace([' ', ','], "_"));
         Trial::test(name, move || struck(at))
     });
-    let rivals = rivals::TRIALS.iter().map(|(name, trial)| {
+    let rivals = rivals::TRIALS.iter().chain(many::TRIALS).map(|(name, trial)| {
         let trial = *trial;
         Trial::test(*name, move || {
             trial();

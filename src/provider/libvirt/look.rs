@@ -21,7 +21,8 @@ const SPREAD_FROM: usize = 32;
 const ADDRESSES_AT_A_TIME: usize = 4;
 impl LibvirtProvider {
     /// The survey and every domain's mark. Where there are many, a second connection reads marks while
-    /// the first still waits for bulk figures, and both share the rest.
+    /// the first still waits for bulk figures, and both share the rest; what the second one could not
+    /// read is read over the first.
     async fn look(
         &self,
         session: &Arc<Session>,
@@ -31,8 +32,9 @@ impl LibvirtProvider {
         let listing = listed.map_err(observe::unknown)??;
         let many = listing.domains.len() >= SPREAD_FROM;
         // Only the first connection has handles of transient domains, which are few.
-        let (shared, own) = listing.domains.iter().cloned().partition(|(_, which)| *which == Which::Persistent);
-        let unread = Arc::new(Unread::new(shared));
+        let (shared, own) =
+            listing.domains.iter().cloned().partition::<Vec<_>, _>(|(_, which)| *which == Which::Persistent);
+        let unread = Arc::new(Unread::new(shared.clone()));
         let (site, left) = (session.site.clone(), Arc::clone(&unread));
         let first = session.with(&self.stop, move |calls| {
             Ok(survey(calls, &site, listing, refresh).and_then(|survey| {
@@ -55,7 +57,16 @@ impl LibvirtProvider {
         };
         let (first, second) = futures::future::join(first, second).await;
         let (survey, mut marks) = first.map_err(observe::unknown)??;
-        marks.extend(second.map_err(observe::unknown)??);
+        match second.map_err(observe::unknown).flatten() {
+            Ok(read) => marks.extend(read),
+            Err(trouble) => {
+                tracing::debug!(host = %session.site.place, why = trouble.message, "one connection reads all marks");
+                let read: BTreeSet<Uuid> = marks.iter().map(|(uuid, _)| *uuid).collect();
+                let left: Vec<_> = shared.into_iter().filter(|(row, _)| !read.contains(&row.uuid)).collect();
+                let rest = session.with(&self.stop, move |calls| Ok(observe::read_marks(calls, left))).await;
+                marks.extend(rest.map_err(observe::unknown)??);
+            }
+        }
         Ok((survey, marks))
     }
 
