@@ -134,3 +134,17 @@ fn l2_r2_r34_r36_two_signals_in_any_phase_leave_what_the_next_run_finishes() {
         the_next_run_finishes(&lab, phase);
     }
 }
+
+#[test]
+fn l2_r21_a_drain_that_outlasts_the_grace_is_left_to_the_next_run_and_nothing_is_switched_off() {
+    let phase = &PHASES[2];
+    let lab = slow(phase);
+    let (mut child, reader) = begin(&lab, phase);
+    signal(&child, "-TERM");
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+    reader.join().expect("reads");
+    let host = lab.read("out/h1.yaml");
+    let machine = host.split("\n- name: ").find(|domain| domain.contains("ignoresShutdown: true")).expect("it is there");
+    assert!(machine.contains("state: running") && machine.contains("deleting"), "{machine}");
+    the_next_run_finishes(&lab, phase);
+}

@@ -16,7 +16,7 @@ use super::site::Site;
 use super::stages::Stages;
 use super::users::{file_name, named, unreadable};
 use crate::plan::{Expect, MarkState, Reason};
-use crate::provider::error::ProviderError;
+use crate::provider::error::{Class, ProviderError};
 
 /// libvirt 8.9: the first that knows the flag for TPM state.
 const KNOWS_TPM_FLAG: u64 = 8_009_000;
@@ -52,6 +52,12 @@ pub(super) fn delete(
     if machine.active() {
         stages.enter("shutdown");
         if !shut_down(calls, &machine, deletion)? {
+            if !deletion.drain.is_zero() && (deletion.cancelled)() {
+                // The guest goes on powering off by itself, and the mark says what is left to do.
+                let why = "the run was told to end while the guest was powering off";
+                return Err(ProviderError::new(Class::Cancelled, Reason::Interrupted, "delete the machine", name, why)
+                    .hint("the next run finishes it"));
+            }
             // An hour may have gone by since the machine was looked at.
             fence.check(calls)?;
             if let Some(machine) = look(calls, site, name, &deletion.expect.uuid)? {
