@@ -90,7 +90,7 @@ pub async fn take(
         };
         locks.release().await;
         if begun.elapsed() >= timeout {
-            return Err(NotStarted::Locked { place, holder });
+            return Err(NotStarted::Locked { place, holder, unreachable });
         }
         listener.on(&Event::WaitingForLock { place, run: holder.run });
         let pause = PAUSE + PAUSE.mul_f64(rand::random::<f64>());

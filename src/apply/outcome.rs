@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{ActionId, Address, HostRef, ImageAction, LockHolder, Reason};
+use crate::plan::{ActionId, Address, HostRef, HostTrouble, ImageAction, LockHolder, Reason};
 
 /// What came of carrying out a plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -135,6 +135,8 @@ pub enum NotStarted {
         place: HostRef,
         /// Who, and until when.
         holder: LockHolder,
+        /// Hosts that could not be reached either.
+        unreachable: BTreeMap<HostRef, HostTrouble>,
     },
     /// A signal came first.
     #[error("the run was interrupted before anything was done")]

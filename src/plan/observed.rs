@@ -166,6 +166,9 @@ pub struct LockHolder {
     pub run: String,
     /// When the lock ends unless it is renewed.
     pub until: Option<Timestamp>,
+    /// The command that removes it by hand, for one that the host stamped in the future.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removal: Option<String>,
 }
 
 /// A machine that bears our fleet's mark.

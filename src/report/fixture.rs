@@ -203,7 +203,11 @@ pub(super) fn everything() -> Plan {
     if let HostSummary::Known { leftovers, lock, others, .. } = &mut busy {
         leftovers.push(Leftover { name: "egress-gone-aaaaaaaa-01020304.qcow2".to_owned(), bytes: Some(1 << 30) });
         leftovers.push(Leftover { name: "egress-gone-aaaaaaaa-01020304-seed.iso".to_owned(), bytes: None });
-        *lock = Some(LockHolder { run: "7f3a21c9".to_owned(), until: Some(now() + SignedDuration::from_mins(5)) });
+        *lock = Some(LockHolder {
+            run: "7f3a21c9".to_owned(),
+            until: Some(now() + SignedDuration::from_mins(5)),
+            removal: None,
+        });
         *others = 0;
     }
     plan.hosts.insert(host("lab/h2"), busy);

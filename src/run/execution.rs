@@ -87,7 +87,7 @@ impl Execution<'_> {
         let taken = take_locks(self.fleet, self.order.lock_timeout, self.signals, &*progress).await;
         let (ended, locks) = match taken {
             Ok(locked) => (self.under_lock(&locked.unreachable, desired, &progress).await, Some(locked.locks)),
-            Err(failure) => (self.before_looking(desired, failure), None),
+            Err(not_locked) => (self.before_looking(desired, &not_locked.unreachable, not_locked.failure), None),
         };
         let end = match ended {
             Ok(ended) => Failure::prefer(ended.end.clone(), telling::tell(self, &ended).await),
@@ -108,7 +108,7 @@ impl Execution<'_> {
     ) -> Result<Ended, Failure> {
         let observed = tokio::select! {
             observed = self.fleet.observe(Depth::Locked, unreachable) => observed,
-            () = self.signals.first.cancelled() => return self.before_looking(desired, Failure::interrupted()),
+            () = self.signals.first.cancelled() => return self.before_looking(desired, unreachable, Failure::interrupted()),
         };
         let desired = desired(&observed);
         for target in planning::unmatched(&self.order.policy.selection, &desired, &observed) {
@@ -182,16 +182,21 @@ impl Execution<'_> {
         }
     }
 
-    /// A run that ended before it looked at any host: nothing is known of them.
+    /// A run that ended before it looked at any host: nothing is known of them, but of some that they
+    /// could not be reached.
     fn before_looking(
         &self,
         desired: &mut dyn FnMut(&Observed) -> Desired,
+        unreachable: &BTreeMap<HostRef, HostTrouble>,
         failure: Failure,
     ) -> Result<Ended, Failure> {
         let reason = if failure.exit == ExitCode::Locked { Reason::InProgress } else { Reason::Interrupted };
         let trouble =
             HostTrouble { reason, message: format!("the run ended before it looked: {}", failure.message), hint: None };
-        let hosts = self.fleet.places.iter().map(|place| (place.clone(), HostState::Unknown(trouble.clone())));
+        let hosts = self.fleet.places.iter().map(|place| {
+            let trouble = unreachable.get(place).unwrap_or(&trouble);
+            (place.clone(), HostState::Unknown(trouble.clone()))
+        });
         let observed = Observed { hosts: hosts.collect() };
         let desired = desired(&observed);
         let plan = planning::make(&desired, &observed, &self.order.policy)?;

@@ -1,5 +1,6 @@
 //! The lock of a run that changes hosts, and the end of its time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -9,6 +10,21 @@ use super::fleet::Fleet;
 use super::{Failure, Kind, Signals};
 use crate::apply::lock::{self, Locked, Locks};
 use crate::apply::{Listener, NotStarted};
+use crate::plan::{HostRef, HostTrouble};
+
+/// Why a run holds no lock, and what it learnt of the hosts all the same.
+pub struct NotLocked {
+    /// How the run ends.
+    pub failure: Failure,
+    /// Hosts that could not be reached.
+    pub unreachable: BTreeMap<HostRef, HostTrouble>,
+}
+
+impl From<Failure> for NotLocked {
+    fn from(failure: Failure) -> Self {
+        Self { failure, unreachable: BTreeMap::new() }
+    }
+}
 
 /// Locks every host in scope.
 ///
@@ -20,22 +36,29 @@ pub async fn take_locks(
     lock_timeout: Duration,
     signals: &Signals,
     listener: &dyn Listener,
-) -> Result<Locked, Failure> {
+) -> Result<Locked, NotLocked> {
     let taken = tokio::select! {
         taken = lock::take(&fleet.providers, &fleet.places, fleet.hosts_at_a_time, lock_timeout, &signals.first, listener) => taken,
         () = signals.second.cancelled() => Err(NotStarted::Interrupted),
     };
     taken.map_err(|not_started| match not_started {
-        NotStarted::Interrupted => Failure::interrupted(),
-        NotStarted::Locked { place, holder } => {
+        NotStarted::Interrupted => Failure::interrupted().into(),
+        NotStarted::Locked { place, holder, unreachable } => {
             let until = holder.until.map_or_else(
                 || "until it is given back".to_owned(),
                 |until| format!("until {until} by the host's clock, unless it is renewed"),
             );
             let what = format!("another run is at work on {place}; nothing was done");
-            Failure::new(Kind::World, ExitCode::Locked, what)
+            let failure = Failure::new(Kind::World, ExitCode::Locked, what)
                 .cause(format!("run {} holds the lock, {until}", holder.run))
-                .hint("wait for it, or raise --lock-timeout")
+                .hint("wait for it, or raise --lock-timeout");
+            let failure = match holder.removal {
+                None => failure,
+                Some(removal) => failure
+                    .cause("the host's clock was ahead when that lock was made, so that it outlives its run")
+                    .hint(format!("when no such run is at work any more: {removal}")),
+            };
+            NotLocked { failure, unreachable }
         }
     })
 }

@@ -48,6 +48,34 @@ fn r36_a_run_that_finds_the_lock_held_reports_it_and_leaves_the_inventory() {
 }
 
 #[test]
+fn r36_beside_a_lock_a_host_that_was_not_reached_keeps_its_own_reason() {
+    let lab = lab();
+    let lock = "egress-plan-fixtures.lock-300-00c0ffee00c0ffee-1";
+    let volume = format!("  volumes:\n  - {{name: {lock}, modified: \"2026-11-20T10:00:11Z\"}}\n");
+    lab.edit("h1.yaml", "  volumes:\n", &volume);
+    lab.lose("h2");
+    let ended = lab.run_with_manifests(&format!("{APPLY} --lock-timeout 0s"));
+    let report = ended_early(&lab, &ended, 6, "locked");
+    let reason = |host: &str| {
+        let hosts = report["hosts"].as_array().expect("hosts");
+        hosts.iter().find(|it| it["host"] == host).map(|it| it["reason"].clone()).expect("the host")
+    };
+    assert_eq!((reason("lab/h1"), reason("lab/h2")), ("InProgress".into(), "Unreachable".into()));
+}
+
+#[test]
+fn r36_a_lock_of_the_future_is_told_with_the_command_that_removes_it() {
+    let lab = lab();
+    let lock = "egress-plan-fixtures.lock-300-00c0ffee00c0ffee-1";
+    let volume = format!("  volumes:\n  - {{name: {lock}, modified: \"2031-01-01T00:00:00Z\"}}\n");
+    lab.edit("h1.yaml", "  volumes:\n", &volume);
+    let ended = lab.run_with_manifests(&format!("{APPLY} --lock-timeout 0s"));
+    ended_early(&lab, &ended, 6, "locked");
+    let removal = format!("virsh -c qemu:///system vol-delete --pool default {lock}");
+    assert!(ended.stderr.contains(&removal) && ended.stderr.contains("2031-01-01T00:05:00Z"), "{}", ended.stderr);
+}
+
+#[test]
 fn r37_a_stale_plan_is_reported_with_what_is_planned_now() {
     let lab = lab();
     lab.edit("proxies.yaml", "port: 3128", "port: 3129");

@@ -10,7 +10,7 @@ fn h1() -> World {
 }
 
 fn another_run() -> LockHolder {
-    LockHolder { run: "r7".to_owned(), until: None }
+    LockHolder { run: "r7".to_owned(), until: None, removal: None }
 }
 
 #[test]

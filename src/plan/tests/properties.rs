@@ -176,7 +176,7 @@ fn settle(world: World, name: &str, says: HostSays) -> World {
             view.store.active = !says.stopped;
             view.store.available = says.available * GIB;
             if says.locked {
-                view.lock = Some(LockHolder { run: "r7".to_owned(), until: None });
+                view.lock = Some(LockHolder { run: "r7".to_owned(), until: None, removal: None });
             }
             if says.has_alpine {
                 view.images.insert(image("alpine").id, crate::plan::fixture::base_image());

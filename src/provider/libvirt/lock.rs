@@ -168,8 +168,7 @@ fn rival(calls: &mut dyn Calls, site: &Site, mine: &LockName) -> Result<Option<L
             let life = jiff::SignedDuration::from_secs(i64::from(other.ttl_seconds));
             // Of one without a time stamp nobody can say that it is dead.
             if there.modified.is_none_or(|made| now.duration_since(made) <= life) {
-                let until = there.modified.and_then(|made| made.checked_add(life).ok());
-                return Ok(Some(LockHolder { run: other.run.to_string(), until }));
+                return Ok(Some(holder(site, &other, there.modified, now)));
             }
             tracing::warn!(host = %site.place, run = %other.run, "removing the lock of a run that ended without giving it back");
             remove(calls, &volume)?;
@@ -179,7 +178,19 @@ fn rival(calls: &mut dyn Calls, site: &Site, mine: &LockName) -> Result<Option<L
             return Ok(None);
         }
     }
-    Ok(gone.map(|other| LockHolder { run: other.run.to_string(), until: None }))
+    Ok(gone.map(|other| LockHolder { run: other.run.to_string(), until: None, removal: None }))
+}
+
+/// Who holds a lock that was made or renewed at `made`, at `now` by the same clock.
+pub(super) fn holder(site: &Site, lock: &LockName, made: Option<Timestamp>, now: Timestamp) -> LockHolder {
+    let life = jiff::SignedDuration::from_secs(i64::from(lock.ttl_seconds));
+    let removal = || format!("virsh -c qemu:///system vol-delete --pool {} {lock}", site.pool);
+    LockHolder {
+        run: lock.run.to_string(),
+        until: made.and_then(|made| made.checked_add(life).ok()),
+        // One that was renewed since is ahead as well, and by no more than its life.
+        removal: made.filter(|made| made.duration_since(now) > life).map(|_| removal()),
+    }
 }
 
 /// Renews the lock: the next volume is made before the former goes, and steps learn of it in between.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::host::calls::{DomainRow, DomainStats, Which, state};
+use super::lock;
 use super::mark::{self, Ownership};
 use super::naming::{self, LockName};
 use super::observe::{MarkText, Survey, version_text};
@@ -227,10 +228,7 @@ fn rival_lock(site: &Site, survey: &Survey, now: jiff::Timestamp) -> Option<Lock
         .iter()
         .filter_map(|(name, made)| Some((LockName::parse(name)?, made)))
         .filter(|(lock, _)| lock.fleet == site.fleet && lock.run != site.run)
-        .map(|(lock, made)| LockHolder {
-            run: lock.run.to_string(),
-            until: made.checked_add(jiff::SignedDuration::from_secs(i64::from(lock.ttl_seconds))).ok(),
-        })
+        .map(|(lock, made)| LockHolder { removal: None, ..lock::holder(site, &lock, Some(*made), now) })
         .find(|holder| holder.until.is_some_and(|until| until > now))
 }
 

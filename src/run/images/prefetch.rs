@@ -55,7 +55,7 @@ async fn under_lock(
     let progress = Arc::new(progress(context));
     let listener: Arc<dyn crate::apply::Listener> = progress.clone();
     let _deadline = Deadline::after(args.limits.timeout, signals);
-    let locked = take_locks(fleet, args.lock.lock_timeout, signals, &*listener).await?;
+    let locked = take_locks(fleet, args.lock.lock_timeout, signals, &*listener).await.map_err(|not| not.failure)?;
     let observed = fleet.observe(Depth::Locked, &locked.unreachable).await;
     loaded.settle(&observed);
     let (unknown, all_unknown) = tell_of_left_out(&observed, context);

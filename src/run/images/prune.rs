@@ -67,7 +67,7 @@ pub async fn on(
             give_back(locked.locks, signals).await;
             result
         }
-        Err(failure) => Err(failure),
+        Err(not_locked) => Err(not_locked.failure),
     }
 }
 
