@@ -156,10 +156,10 @@ impl<'a> Schedule<'a> {
         self.entries.get(at).is_some_and(|entry| entry.phase == phase && matches!(entry.state, State::Pending))
     }
 
-    /// A replacement, or the deletion of a machine whose successor waits for it.
+    /// A replacement of a machine that served, or the deletion of one whose successor waits for it.
     fn takes_out_of_service(&self, at: usize) -> bool {
         self.entries.get(at).is_some_and(|entry| match entry.action.kind {
-            ActionKind::Replace { .. } => true,
+            ActionKind::Replace { unfinished, .. } => !unfinished,
             ActionKind::Delete { .. } => !entry.waited_for_by.is_empty(),
             ActionKind::Create { .. } | ActionKind::Start { .. } | ActionKind::Update { .. } => false,
         })

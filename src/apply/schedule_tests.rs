@@ -23,7 +23,13 @@ fn expect() -> Expect {
 fn action(verb: &str, name: &str, host: &str, after: &[&str]) -> Action {
     let kind = match verb {
         "create" => ActionKind::Create { make: make() },
-        "replace" => ActionKind::Replace { expect: expect(), removes: Vec::new(), make: make(), forced: false },
+        "replace" | "finish" => ActionKind::Replace {
+            expect: expect(),
+            removes: Vec::new(),
+            make: make(),
+            forced: false,
+            unfinished: verb == "finish",
+        },
         _ => ActionKind::Delete { expect: expect(), removes: Vec::new(), forced: false },
     };
     Action {
@@ -231,4 +237,17 @@ fn l43_r35_no_limit_is_ever_exceeded() {
         }
         prop_assert!(schedule.into_outcomes().values().all(|outcome| outcome.result == StepResult::Done));
     });
+}
+
+#[test]
+fn l32_machines_that_never_served_are_finished_at_once_and_hold_no_roll_out_back() {
+    let actions = ["finish", "finish", "replace", "replace"];
+    let names = ["a", "b", "c", "d"];
+    let plan = plan(actions.iter().zip(names).map(|(verb, name)| action(verb, name, name, &[])).collect());
+    let mut schedule = Schedule::new(&plan, LIMITS);
+    let begun: Vec<&str> = schedule.next(Phase::Replace).iter().map(|action| action.id.0.as_str()).collect();
+    assert_eq!(begun, ["finish a a", "finish b b", "replace c c"]);
+    let (_, outcomes) = run(&plan, LIMITS, |action| if action.id.0.starts_with("finish") { failed() } else { done() });
+    let done = |id: &str| outcomes[id].result == StepResult::Done;
+    assert!(done("replace c c") && done("replace d d"), "{outcomes:?}");
 }

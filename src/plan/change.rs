@@ -205,6 +205,9 @@ pub enum ActionKind {
         make: Make,
         /// A person asked for it by name, so that even a paused machine may go.
         forced: bool,
+        /// An interrupted run left it in the making: it never served, so that no limit of how many may
+        /// be out of service counts it.
+        unfinished: bool,
     },
     /// Delete it.
     Delete {

@@ -106,7 +106,9 @@ impl<'a> Draft<'a> {
     fn replace(&mut self, wanted: &Wanted<'a>, machine: &Machine<'a>, why: String, forced: bool, after: Vec<ActionId>) {
         let instance = machine.instance;
         let removes = sorted(&instance.removes);
-        let kind = ActionKind::Replace { expect: expect(machine), removes, make: make(wanted.resolved), forced };
+        let unfinished = machine.mark.state == MarkState::Creating;
+        let make = make(wanted.resolved);
+        let kind = ActionKind::Replace { expect: expect(machine), removes, make, forced, unfinished };
         let mut replace = action(wanted.place, wanted.key, &instance.name, kind, why);
         replace.details.push(self.biography(instance, machine.mark));
         if instance.name != wanted.resolved.instance {

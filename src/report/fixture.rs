@@ -143,7 +143,7 @@ pub(super) fn update(key: &str, place: &str) -> Action {
 
 pub(super) fn replace(key: &str, place: &str) -> Action {
     let removes = vec![format!("{}-4f1c9a2e.qcow2", instance_name(key))];
-    let kind = ActionKind::Replace { expect: expect(key), removes, make: make(), forced: false };
+    let kind = ActionKind::Replace { expect: expect(key), removes, make: make(), forced: false, unfinished: false };
     let mut action = act(key, place, kind, "user-data changed (4f1c9a2e → 90ab77d1)");
     action.details.push(format!("{}, running for 3 days at 192.0.2.18", instance_name(key)));
     action
