@@ -100,6 +100,11 @@ fn verdict(error: &CallError) -> (Class, Reason, Option<&'static str>) {
     }
 }
 
+/// Whether a volume's file is in the pool's folder already and the pool knows nothing of it.
+pub(super) fn is_unseen_file(error: &CallError) -> bool {
+    error.code == code::OPERATION_INVALID && error.message.contains("already exists")
+}
+
 /// Whether the pool was busy with another client's job (R9): it is free again in a moment.
 pub(super) fn is_busy_pool(error: &CallError) -> bool {
     error.code == code::INTERNAL_ERROR && error.message.contains("asynchronous jobs")

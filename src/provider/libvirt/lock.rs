@@ -7,9 +7,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
-use super::classify::classify;
+use super::classify::{classify, is_unseen_file};
 use super::host::calls::{CallError, Calls, code};
 use super::naming::LockName;
 use super::site::Site;
@@ -122,7 +122,7 @@ fn create(calls: &mut dyn Calls, lock: &LockName) -> Result<(), ProviderError> {
     }
     match made {
         // Nobody else makes a file of this run's name, and this pool has not seen it made.
-        Err(error) if error.code == code::OPERATION_INVALID && error.message.contains("already exists") => {
+        Err(error) if is_unseen_file(&error) => {
             let why = "this run's lock lies in the pool's folder already: it is another host's pool as well";
             Err(ProviderError::new(Class::Permanent, Reason::DuplicateHost, "take the lock", &text, why)
                 .hint("give each host of the config a pool with a folder of its own"))
@@ -165,9 +165,7 @@ fn rival(calls: &mut dyn Calls, site: &Site, mine: &LockName) -> Result<Option<L
                 gone = Some(other);
                 continue;
             };
-            let life = jiff::SignedDuration::from_secs(i64::from(other.ttl_seconds));
-            // Of one without a time stamp nobody can say that it is dead.
-            if there.modified.is_none_or(|made| now.duration_since(made) <= life) {
+            if is_alive(&other, there.modified, now) {
                 return Ok(Some(holder(site, &other, there.modified, now)));
             }
             tracing::warn!(host = %site.place, run = %other.run, "removing the lock of a run that ended without giving it back");
@@ -181,9 +179,18 @@ fn rival(calls: &mut dyn Calls, site: &Site, mine: &LockName) -> Result<Option<L
     Ok(gone.map(|other| LockHolder { run: other.run.to_string(), until: None, removal: None }))
 }
 
+fn life(lock: &LockName) -> SignedDuration {
+    SignedDuration::from_secs(i64::from(lock.ttl_seconds))
+}
+
+/// Of one without a time stamp nobody can say that it is dead.
+fn is_alive(lock: &LockName, made: Option<Timestamp>, now: Timestamp) -> bool {
+    made.is_none_or(|made| now.duration_since(made) <= life(lock))
+}
+
 /// Who holds a lock that was made or renewed at `made`, at `now` by the same clock.
 pub(super) fn holder(site: &Site, lock: &LockName, made: Option<Timestamp>, now: Timestamp) -> LockHolder {
-    let life = jiff::SignedDuration::from_secs(i64::from(lock.ttl_seconds));
+    let life = life(lock);
     let removal = || format!("virsh -c qemu:///system vol-delete --pool {} {lock}", site.pool);
     LockHolder {
         run: lock.run.to_string(),
@@ -197,14 +204,17 @@ pub(super) fn holder(site: &Site, lock: &LockName, made: Option<Timestamp>, now:
 pub(super) fn renew(calls: &mut dyn Calls, site: &Site, fence: &Fence) -> Result<(), ProviderError> {
     let Some(held) = fence.held() else { return Ok(()) };
     let former = held.name.to_string();
-    if calls.volume(&former).map_err(|error| classify("look at the lock", &former, &error))?.is_none() {
+    let failed = |error: CallError| classify("look at the lock", &former, &error);
+    let Some(there) = calls.volume(&former).map_err(failed)? else {
         return Err(lost(&former, "somebody removed it, so nothing more is begun on this host"));
-    }
+    };
     let next = name(site, held.name.n.saturating_add(1));
     let since = (Instant::now(), SystemTime::now());
     create(calls, &next)?;
+    let now = calls.volume(&next.to_string()).map_err(failed)?.and_then(|volume| volume.modified);
+    let by_the_host = now.zip(there.modified).map_or(SignedDuration::MAX, |(now, made)| now.duration_since(made));
     // So late, another run may have found the former one dead. It has a lock of its own then.
-    if held.age() > TTL / 2
+    if (held.age() > TTL / 2 || by_the_host.unsigned_abs() > TTL / 2)
         && let Some(holder) = rival(calls, site, &next)?
     {
         remove(calls, &next.to_string())?;
@@ -238,8 +248,7 @@ pub(super) fn other_fleet(
     for volume in calls.volume_names().map_err(failed)? {
         let Some(lock) = LockName::parse(&volume).filter(|lock| Some(&lock.fleet) != mine.as_ref()) else { continue };
         let Some(there) = calls.volume(&volume).map_err(failed)? else { continue };
-        let life = jiff::SignedDuration::from_secs(i64::from(lock.ttl_seconds));
-        if there.modified.is_none_or(|made| now.duration_since(made) <= life) {
+        if is_alive(&lock, there.modified, now) {
             return Ok(Some(lock.fleet));
         }
     }

@@ -138,3 +138,18 @@ fn a_lock_that_an_earlier_try_left_counts_from_now_on() {
     assert!(matches!(Run::new(&world, "b").acquire(), LockAttempt::HeldBy(_)));
     assert!(run.holds());
 }
+
+#[test]
+fn r36_a_run_whose_lock_was_found_dead_by_a_clock_that_jumped_does_not_renew_it() {
+    let world = host();
+    let (mut first, second) = (Run::new(&world, "a"), shared(Run::new(&world, "b")));
+    assert_eq!(first.acquire(), LockAttempt::Acquired);
+    // The host's clock is set forward, which the first run's own clocks know nothing of.
+    world.lock().unwrap().pass(SignedDuration::from_mins(6));
+    let other = Arc::clone(&second);
+    before(&world, "create_volume", 1, move || {
+        assert_eq!(other.lock().unwrap().acquire(), LockAttempt::Acquired);
+    });
+    assert!(first.renew().is_err());
+    assert!(!first.holds() && second.lock().unwrap().holds());
+}
