@@ -12,6 +12,7 @@ use super::host::calls::{CallError, Calls, Config, UndefineWith, code, state};
 use super::lock::Fence;
 use super::machine::{Machine, changed, expected, in_state, look, may_end, wait_off, write_mark};
 use super::naming::{self, BaseName, LockName, ProofName};
+use super::observe::refresh_pool;
 use super::site::Site;
 use super::stages::Stages;
 use super::users::{file_name, named, unreadable};
@@ -48,6 +49,9 @@ pub(super) fn delete(
     may_end(&machine, deletion.forced)?;
     let disks = disks_of(calls, &machine)?;
     stages.enter("mark");
+    let machine = lasting(calls, machine)?;
+    // Every domain of the host was read meanwhile.
+    fence.check(calls)?;
     write_mark(calls, &machine, &in_state(&machine.mark, MarkState::Deleting))?;
     if machine.active() {
         stages.enter("shutdown");
@@ -61,6 +65,7 @@ pub(super) fn delete(
             // An hour may have gone by since the machine was looked at.
             fence.check(calls)?;
             if let Some(machine) = look(calls, site, name, &deletion.expect.uuid)? {
+                stages.enter("destroy");
                 still_going(&machine)?;
                 end(calls, &machine)?;
             }
@@ -82,12 +87,29 @@ pub(super) fn delete(
     }
     fence.check(calls)?;
     stages.enter("disks");
-    // Somebody may have taken a disk into use while the machine shut down.
+    // Somebody may have taken a disk into use while the machine shut down, by a file of their own too.
+    refresh_pool(calls, name)?;
     let disks = disks_of(calls, &machine)?;
     remove(calls, &disks.ours)?;
     stages.enter("undefine");
     undefine(calls, &machine)?;
     Ok(Some(disks.left_behind))
+}
+
+/// Defines a machine again that somebody undefined while it ran: it would be gone once it is off, and
+/// its disks would hang on nothing if the run ended then (L31).
+fn lasting(calls: &mut dyn Calls, machine: Machine) -> Result<Machine, ProviderError> {
+    if machine.persistent {
+        return Ok(machine);
+    }
+    let failed = |error: &CallError| classify("define the domain again", &machine.row.name, error);
+    let xml = calls.domain_xml(machine.row.uuid, Config::Live).map_err(|error| failed(&error))?;
+    match calls.define(&xml) {
+        Ok(_) => Ok(Machine { persistent: true, ..machine }),
+        Err(error) if error.dead => Err(failed(&error)),
+        // One that cannot be defined any more is ended as it is.
+        Err(_) => Ok(machine),
+    }
 }
 
 /// Demands that nobody protected the machine or took it over since the plan was made.

@@ -9,12 +9,12 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 
-use super::classify::{classify, is_busy_pool};
+use super::classify::classify;
 use super::config::PoolReserve;
 use super::host::calls::{CallError, Calls, code};
 use super::lock::Fence;
 use super::naming::{BaseName, ProofName};
-use super::observe::{file_length, proven_images};
+use super::observe::{file_length, proven_images, refresh_pool};
 use super::volume_xml;
 use crate::plan::{BaseImage, ImageNeed, Label, Reason};
 use crate::provider::error::{Class, ProviderError};
@@ -85,14 +85,15 @@ pub(super) fn put(
         let unfinished = error.dead.then(|| base.clone());
         (classify("make the base image", &base, &error), unfinished)
     })?;
-    fill_and_prove(calls, fence, &name, spooled, sent).map_err(|failure| (failure, Some(base)))
+    fill(calls, fence, &name, spooled, sent).map_err(|failure| (failure, Some(base.clone())))?;
+    prove(calls, &name, spooled)
 }
 
 fn odd(text: &str, object: &str) -> ProviderError {
     ProviderError::new(Class::Permanent, Reason::PermanentError, "name the base image", object, text)
 }
 
-fn fill_and_prove(
+fn fill(
     calls: &mut dyn Calls,
     fence: &Fence,
     name: &BaseName,
@@ -107,7 +108,7 @@ fn fill_and_prove(
     calls
         .upload(&base, &mut BufReader::with_capacity(256 << 10, file), spooled.bytes, sent)
         .map_err(|error| classify("upload the base image", &base, &error))?;
-    refresh(calls, &base)?;
+    refresh_pool(calls, &base)?;
     let volume = calls.volume(&base).map_err(|error| classify("look at the base image", &base, &error))?;
     let Some(volume) = volume else {
         let text = "somebody removed it while it was being uploaded";
@@ -122,26 +123,23 @@ fn fill_and_prove(
     }
     // An upload takes minutes. A run that lost its lock meanwhile leaves the image to the one that took
     // it, which has brought its own by now.
-    fence.check(calls)?;
-    let proof = ProofName { base: name.clone(), sha256: spooled.sha256.clone() };
-    let xml = volume_xml::proof(&proof, spooled.bytes).map_err(|error| odd(&error.to_string(), &base))?;
-    match calls.create_volume(&xml) {
-        Err(error) if error.code == code::STORAGE_VOL_EXIST => Ok(()),
-        other => other.map_err(|error| classify("prove the base image", &base, &error)),
-    }
+    fence.check(calls)
 }
 
-/// Makes libvirt look at the file that was uploaded. A pool that stays busy is no failure: the
-/// length is asked of the file itself.
-fn refresh(calls: &mut dyn Calls, base: &str) -> Result<(), ProviderError> {
-    for _ in 0..40 {
-        match calls.refresh_pool() {
-            Ok(()) => return Ok(()),
-            Err(error) if is_busy_pool(&error) => std::thread::sleep(std::time::Duration::from_millis(250)),
-            Err(error) => return Err(classify("refresh the pool", base, &error)),
-        }
+/// Makes the proof. Where its answer is lost, the daemon may still be about to make it, and somebody to
+/// use what it proves, so that the image is no unfinished one then.
+fn prove(calls: &mut dyn Calls, name: &BaseName, spooled: &Spooled) -> Result<(), (ProviderError, Option<String>)> {
+    let base = name.to_string();
+    let proof = ProofName { base: name.clone(), sha256: spooled.sha256.clone() };
+    let xml = volume_xml::proof(&proof, spooled.bytes)
+        .map_err(|error| (odd(&error.to_string(), &base), Some(base.clone())))?;
+    match calls.create_volume(&xml) {
+        Err(error) if error.code == code::STORAGE_VOL_EXIST => Ok(()),
+        other => other.map_err(|error| {
+            let unfinished = (!error.dead).then(|| base.clone());
+            (classify("prove the base image", &base, &error), unfinished)
+        }),
     }
-    Ok(())
 }
 
 /// Removes a base that a failed upload of this run made. One that has a proof all the same, since only

@@ -84,7 +84,7 @@ impl LibvirtProvider {
     }
 
     pub(super) async fn refresh(&self, session: &Arc<Session>) -> Result<(), HostTrouble> {
-        session.with(&self.stop, |calls| Ok(observe::refresh_pool(calls))).await.map_err(observe::unknown)?
+        session.with(&self.stop, |calls| observe::refresh_pool(calls, "")).await.map_err(observe::unknown)
     }
 
     /// Looks each disk up that a listing did not show.

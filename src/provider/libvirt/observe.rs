@@ -117,7 +117,7 @@ pub(super) fn survey(
     let mut volumes = list_volumes(calls, &pool)?;
     let creates = site.wanted.iter().any(|name| !domains.iter().any(|(row, _)| row.name == *name));
     if refresh && pool.active && creates && !looks_unmounted(&volumes, &domains, site) {
-        refresh_pool(calls)?;
+        refresh_pool(calls, "").map_err(unknown)?;
         pool = calls.pool().map_err(|error| trouble("look at the pool", "", &error))?;
         volumes = list_volumes(calls, &pool)?;
     }
@@ -155,19 +155,18 @@ fn looks_unmounted(volumes: &BTreeSet<String>, domains: &[(DomainRow, Which)], s
         && !volumes.iter().any(|name| super::naming::looks_like_ours(name))
 }
 
-pub(super) fn refresh_pool(calls: &mut dyn Calls) -> Result<(), HostTrouble> {
+/// Makes libvirt look at the files of the pool. One that stays busy is no failure: what is known of it
+/// is what the last refresh saw.
+pub(super) fn refresh_pool(calls: &mut dyn Calls, object: &str) -> Result<(), ProviderError> {
     let mut tries = 0;
     loop {
         match calls.refresh_pool() {
-            Ok(()) => return Ok(()),
             Err(error) if is_busy_pool(&error) && tries < REFRESHES => {
                 tries += 1;
                 std::thread::sleep(std::time::Duration::from_millis(250));
             }
-            // Busy all the time: the figures are those of the last refresh, which is no reason to
-            // give the host up.
-            Err(error) if is_busy_pool(&error) => return Ok(()),
-            Err(error) => return Err(trouble("refresh the pool", "", &error)),
+            Err(error) if !is_busy_pool(&error) => return Err(classify("refresh the pool", object, &error)),
+            _ => return Ok(()),
         }
     }
 }

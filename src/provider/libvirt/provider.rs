@@ -396,10 +396,7 @@ impl Provider for LibvirtProvider {
         session
             .with(&self.stop, move |calls| {
                 // Somebody may have made an overlay by hand, of which libvirt has not heard yet.
-                observe::refresh_pool(calls).map_err(|trouble| {
-                    let (reason, message) = (trouble.reason, trouble.message);
-                    ProviderError::new(Class::Transient, reason, "refresh the pool", &name, message)
-                })?;
+                observe::refresh_pool(calls, &name)?;
                 let pool = Pool::read(calls, &name)?;
                 let now = lock::clock(calls, &fence)?;
                 Ok(prune::prunables(&pool, &needed, leftovers, now))

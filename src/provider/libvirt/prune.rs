@@ -15,7 +15,7 @@ use super::classify::classify;
 use super::host::calls::{Calls, code};
 use super::lock::{self, Fence};
 use super::naming::{ProofName, disk_owner, looks_like_ours, parse_disk};
-use super::observe::file_length;
+use super::observe::{file_length, refresh_pool};
 use super::volume_xml;
 use crate::plan::{Label, Reason};
 use crate::provider::error::{Class, ProviderError};
@@ -77,6 +77,8 @@ pub(super) fn remove(
     item: &Prunable,
 ) -> Result<Pruned, ProviderError> {
     let now = lock::clock(calls, fence)?;
+    // A person may have thought about it for long, and others made files meanwhile.
+    refresh_pool(calls, &item.file)?;
     let pool = Pool::read(calls, pool_name)?;
     if !pool.volumes.contains_key(&item.file) {
         return Ok(Pruned::Gone);
@@ -115,10 +117,9 @@ fn remove_base(
         (_, ImageState::Unproven) => return Ok(Pruned::Kept("somebody else is at work on it".to_owned())),
         _ => {}
     }
-    for proof in base.wrong_proofs.iter().chain(&base.proofs) {
-        delete(calls, &proof.to_string())?;
-    }
-    let again = fence.check(calls).and_then(|()| {
+    let mut proofs = base.wrong_proofs.iter().chain(&base.proofs);
+    let unproven = proofs.try_for_each(|proof| delete(calls, &proof.to_string()).map(drop));
+    let again = unproven.and_then(|()| fence.check(calls)).and_then(|()| {
         let rival = if kind == PruneKind::Unused { lock::other_fleet(calls, fence, now)? } else { None };
         let pool = Pool::read(calls, pool_name)?;
         Ok(in_use(&pool.users(base.file)).or_else(|| rival.as_ref().map(at_work)))

@@ -160,7 +160,7 @@ pub(super) async fn on_thread<T: Send + 'static>(
     .await
     .map_err(|error| {
         ProviderError::new(
-            Class::Permanent,
+            Class::Bug,
             Reason::PermanentError,
             "run a step",
             "",
