@@ -46,6 +46,14 @@ pub struct Stop {
     pub second: CancellationToken,
 }
 
+impl Stop {
+    /// Ends when the second signal came and what runs had its second to end.
+    pub async fn overdue(&self) {
+        self.second.cancelled().await;
+        tokio::time::sleep(AFTER_SECOND).await;
+    }
+}
+
 /// Carries `plan` out on hosts that this run has locked.
 pub async fn execute(
     plan: &Plan,
@@ -58,16 +66,14 @@ pub async fn execute(
 ) -> Outcome {
     let shared = Shared { providers, desired, listener, stop: stop.first.clone(), cancel: stop.second.clone() };
     let mut schedule = Schedule::new(plan, limits);
-    let images = tokio::select! {
-        images = bring_images(plan, &shared, limits, &mut schedule) => images,
-        () = overdue(&stop.second) => plan.images.iter().map(cut_off).collect(),
-    };
+    let images = bring_images(plan, &shared, limits, stop, &mut schedule).await;
+    let mut fault = None;
     for phase in Phase::ALL {
-        let made = run_phase(phase, &shared, &mut schedule, wait, stop).await;
+        let made = run_phase(phase, &shared, &mut schedule, wait, stop, &mut fault).await;
         if let Wait::Address(budget) = wait {
             tokio::select! {
                 () = wait_for_addresses(made, &shared, budget, &mut schedule) => {}
-                () = overdue(&stop.second) => {}
+                () = stop.overdue() => {}
             }
         }
     }
@@ -77,28 +83,49 @@ pub async fn execute(
         interrupted: stop.first.is_cancelled(),
         not_ready: std::mem::take(&mut schedule.not_ready).into_iter().collect(),
         actions: schedule.into_outcomes(),
+        fault,
     }
 }
 
-/// An image that was on its way when the run had to end.
-fn cut_off(image: &ImageAction) -> ImageOutcome {
-    let what = ActionOutcome::skipped(Reason::Interrupted, "it did not end in time after the second signal");
-    ImageOutcome { action: image.clone(), what }
-}
-
-async fn bring_images(plan: &Plan, shared: &Shared, limits: Limits, schedule: &mut Schedule<'_>) -> Vec<ImageOutcome> {
-    let mut results: Vec<(ImageOutcome, Option<Class>)> = stream::iter(&plan.images)
+/// Brings every image, or as many as there is time for, and settles what cannot begin without.
+async fn bring_images(
+    plan: &Plan,
+    shared: &Shared,
+    limits: Limits,
+    stop: &Stop,
+    schedule: &mut Schedule<'_>,
+) -> Vec<ImageOutcome> {
+    let mut brought: BTreeMap<&ImageAction, (ActionOutcome, Option<Class>)> = BTreeMap::new();
+    let mut bringing = stream::iter(&plan.images)
         .map(|image| async move {
             if shared.stop.is_cancelled() {
                 let skipped = ActionOutcome::skipped(Reason::Interrupted, "the run was interrupted first");
-                return (ImageOutcome { action: image.clone(), what: skipped }, Some(Class::Cancelled));
+                return (image, (skipped, Some(Class::Cancelled)));
             }
-            let (what, class) = shared.image(image).await;
+            (image, shared.image(image).await)
+        })
+        .buffer_unordered(limits.downloads.max(1));
+    loop {
+        tokio::select! {
+            next = bringing.next() => match next {
+                Some((image, what)) => _ = brought.insert(image, what),
+                None => break,
+            },
+            () = stop.overdue() => break,
+        }
+    }
+    let cut_off = || {
+        let what = ActionOutcome::skipped(Reason::Interrupted, "it did not end in time after the second signal");
+        (what, Some(Class::Cancelled))
+    };
+    let mut results: Vec<(ImageOutcome, Option<Class>)> = plan
+        .images
+        .iter()
+        .map(|image| {
+            let (what, class) = brought.remove(image).unwrap_or_else(cut_off);
             (ImageOutcome { action: image.clone(), what }, class)
         })
-        .buffer_unordered(limits.downloads.max(1))
-        .collect()
-        .await;
+        .collect();
     results.sort_by(|a, b| a.0.action.cmp(&b.0.action));
     let missing: BTreeMap<(&HostRef, &ImageNeed), (&ActionOutcome, Option<Class>)> = results
         .iter()
@@ -115,12 +142,6 @@ async fn bring_images(plan: &Plan, shared: &Shared, limits: Limits, schedule: &m
     results.into_iter().map(|(image, _)| image).collect()
 }
 
-/// Ends when the second signal came and what runs had its second to end.
-async fn overdue(second: &CancellationToken) {
-    second.cancelled().await;
-    tokio::time::sleep(AFTER_SECOND).await;
-}
-
 /// Runs one phase to its end; returns the machines that it made or started, for whoever waits.
 async fn run_phase<'a>(
     phase: Phase,
@@ -128,6 +149,7 @@ async fn run_phase<'a>(
     schedule: &mut Schedule<'a>,
     wait: Wait,
     stop: &Stop,
+    fault: &mut Option<String>,
 ) -> Vec<&'a Action> {
     let mut tasks: JoinSet<(ActionId, Ended)> = JoinSet::new();
     let mut made = Vec::new();
@@ -157,7 +179,7 @@ async fn run_phase<'a>(
         }
         let joined = tokio::select! {
             joined = tasks.join_next() => joined,
-            () = overdue(&stop.second) => {
+            () = stop.overdue() => {
                 // What does not end by itself ends with the process; its host keeps the lock.
                 tasks.detach_all();
                 schedule.abandon("it did not end in time after the second signal; the next run goes on from what is there");
@@ -166,6 +188,9 @@ async fn run_phase<'a>(
         };
         match joined {
             Some(Ok((id, ended))) => {
+                if ended.class == Some(Class::Bug) {
+                    fault.clone_from(&ended.outcome.message);
+                }
                 if succeeded(&ended.outcome) && phase == Phase::Make && ended.outcome.uuid.is_some() {
                     made.extend(schedule.action(&id));
                 }
@@ -173,7 +198,7 @@ async fn run_phase<'a>(
             }
             Some(Err(error)) => {
                 // A step that panicked is a fault of this program; nothing more is begun.
-                tracing::error!(%error, "a step ended by a fault of this program");
+                *fault = Some(error.to_string());
                 stop.first.cancel();
                 stop.second.cancel();
                 schedule.abandon("a fault of this program ended the run");

@@ -17,6 +17,8 @@ pub struct Outcome {
     pub actions: BTreeMap<String, ActionOutcome>,
     /// Hosts that were stopped during the run, and why.
     pub stopped_hosts: BTreeMap<HostRef, String>,
+    /// A fault of this program that ended a step.
+    pub fault: Option<String>,
     /// Whether a signal ended the run early.
     pub interrupted: bool,
     /// Proxies whose machine was not ready within the time that `--wait` gave.

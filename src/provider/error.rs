@@ -13,6 +13,8 @@ pub enum Class {
     Changed,
     /// The run was interrupted.
     Cancelled,
+    /// This program broke a promise of its own: no retry, and the run says so.
+    Bug,
     /// Everything else: a bounded retry, then failed.
     Transient,
 }
@@ -26,6 +28,7 @@ impl Class {
             Self::Quota => "quota",
             Self::Changed => "changed",
             Self::Cancelled => "cancelled",
+            Self::Bug => "bug",
             Self::Transient => "transient",
         }
     }

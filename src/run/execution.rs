@@ -12,7 +12,7 @@ use super::exit::{ExitCode, Facts, pick};
 use super::fleet::Fleet;
 use super::locking::{Deadline, give_back, take_locks};
 use super::{CommandResult, Context, Failure, Kind, Signals, planning, telling};
-use crate::apply::{Limits, Listener, Outcome, Stop, Wait, execute};
+use crate::apply::{Limits, Outcome, Wait, execute};
 use crate::cli::{LogFormat, PlanFormat, PlanOutputArgs};
 use crate::plan::{Desired, HostRef, HostState, HostTrouble, Observed, Plan, Policy, Reason, saved};
 use crate::provider::Depth;
@@ -90,7 +90,7 @@ impl Execution<'_> {
             Err(not_locked) => (self.before_looking(desired, &not_locked.unreachable, not_locked.failure), None),
         };
         let end = match ended {
-            Ok(ended) => Failure::prefer(ended.end.clone(), telling::tell(self, &ended).await),
+            Ok(ended) => telling::tell(self, &ended).await,
             Err(failure) => Err(failure),
         };
         // Only now: the next run writes the same inventory, and must not be overtaken by this one.
@@ -146,28 +146,14 @@ impl Execution<'_> {
         if !self.order.approved && !confirm(self.context, self.signals).await? {
             return Err(not_approved(self.signals));
         }
-        let done = self.execute(plan, &ended.desired, progress).await;
+        let work = Work { plan, desired: &ended.desired, limits: self.order.limits, wait: self.order.wait };
+        let done = work.carry_out(self.fleet, self.signals, progress).await;
+        let fault = done.fault.clone();
         facts.actions_failed = done.has_failures();
         facts.not_ready = !done.not_ready.is_empty();
         facts.interrupted = done.interrupted;
         ended.outcome = Some(done);
-        Ok(pick(&facts))
-    }
-
-    async fn execute(&self, plan: &Plan, desired: &Desired, progress: &Arc<Progress>) -> Outcome {
-        let ticker = {
-            let progress = Arc::clone(progress);
-            tokio::spawn(async move { progress.keep_ticking().await })
-        };
-        let stop = Stop { first: self.signals.first.clone(), second: self.signals.second.clone() };
-        let (desired, providers) = (Arc::new(desired.clone()), self.fleet.providers.clone());
-        let listener: Arc<dyn Listener> = progress.clone();
-        // Held apart, since it is too large for the stack of whoever waits.
-        let work = Box::pin(execute(plan, desired, providers, self.order.limits, self.order.wait, &stop, listener));
-        let done = work.await;
-        ticker.abort();
-        progress.finish();
-        done
+        fault.map_or(Ok(pick(&facts)), |fault| Err(broken(&fault)))
     }
 
     /// The plan is talk when stdout is to carry the report.
@@ -202,6 +188,42 @@ impl Execution<'_> {
         let plan = planning::make(&desired, &observed, &self.order.policy)?;
         Ok(Ended { desired, observed, plan, outcome: None, end: Err(failure) })
     }
+}
+
+/// A plan that is to be carried out.
+pub struct Work<'a> {
+    /// What is to be done.
+    pub plan: &'a Plan,
+    /// What is wanted.
+    pub desired: &'a Desired,
+    /// Limits of what is in flight.
+    pub limits: Limits,
+    /// How far to wait.
+    pub wait: Wait,
+}
+
+impl Work<'_> {
+    /// Carries it out under the locks of the run, and shows how far it is.
+    pub async fn carry_out(&self, fleet: &Fleet, signals: &Signals, progress: &Arc<Progress>) -> Outcome {
+        let ticker = {
+            let progress = Arc::clone(progress);
+            tokio::spawn(async move { progress.keep_ticking().await })
+        };
+        let (desired, providers) = (Arc::new(self.desired.clone()), fleet.providers.clone());
+        let (stop, listener) = (signals.stop(), progress.clone());
+        // Held apart, since it is too large for the stack of whoever waits.
+        let work = Box::pin(execute(self.plan, desired, providers, self.limits, self.wait, &stop, listener));
+        let done = work.await;
+        ticker.abort();
+        progress.finish();
+        done
+    }
+}
+
+/// How a command ends in which a step broke a promise of this program.
+#[must_use]
+pub fn broken(fault: &str) -> Failure {
+    Failure::bug("a step ended by a fault of this program").cause(fault)
 }
 
 /// Progress as the terminal allows it.

@@ -137,6 +137,7 @@ impl Failure {
     pub fn prefer(end: CommandResult, written: Result<(), Self>) -> CommandResult {
         match (end, written) {
             (end, Ok(())) => end,
+            (Ok(ExitCode::Interrupted), Err(unwritten)) => Err(Self { exit: ExitCode::Interrupted, ..unwritten }),
             (Ok(_), Err(unwritten)) => Err(unwritten),
             (Err(failure), Err(unwritten)) => Err(failure.and(unwritten)),
         }
@@ -254,6 +255,14 @@ mod tests {
         assert!(text.starts_with("internal error: the plan names a host twice\nhint: This is a bug in egress-plan"));
         assert!(text.contains("Please report it"), "{text}");
         assert_eq!(failure.exit, ExitCode::Failed);
+    }
+
+    #[test]
+    fn an_interrupt_stays_one_when_its_report_cannot_be_written() {
+        let unwritten = || Err(Failure::world("the report cannot be written"));
+        let exit = |end| Failure::prefer(end, unwritten()).map_err(|failure| failure.exit);
+        assert_eq!(exit(Ok(ExitCode::Interrupted)), Err(ExitCode::Interrupted));
+        assert_eq!(exit(Ok(ExitCode::Incomplete)), Err(ExitCode::Failed));
     }
 
     #[test]

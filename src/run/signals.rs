@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::ExitCode;
+use crate::apply::Stop;
 
 /// The two stages, as tokens that whoever works can watch.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +61,12 @@ impl Signals {
     /// Ends the run as a signal would: nothing new begins, and what runs gets its grace.
     pub fn expire(&self) {
         self.expire.cancel();
+    }
+
+    /// The stages, for whoever carries a plan out.
+    #[must_use]
+    pub fn stop(&self) -> Stop {
+        Stop { first: self.first.clone(), second: self.second.clone() }
     }
 
     /// Whether a signal came.

@@ -8,22 +8,22 @@ use jiff::Timestamp;
 use super::execution::{Ended, Execution};
 use super::exit::ExitCode;
 use super::fleet::Fleet;
-use super::{Context, Failure, planning};
+use super::{CommandResult, Context, Failure, planning};
 use crate::cli::PlanFormat;
 use crate::plan::{Address, Desired, HostState, Mode, Observed, Plan, ProxyKey};
 use crate::provider::Depth;
 use crate::report::inventory::{Format, Keep, Template, write_atomically};
 use crate::report::{Inventory, Report, ReportInput, RunInfo, RunResult, document, human, markdown};
 
-/// Writes what the run came to, wherever the command line says. An inventory is left as it is when
-/// the run was ended or refused to begin: it knows nothing better.
+/// Writes what the run came to, wherever the command line says, and returns how it ends. An inventory
+/// is left as it is when the run was ended or refused to begin: it knows nothing better.
 ///
 /// # Errors
-/// What the file system said, of every place that could not be written.
-pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> Result<(), Failure> {
+/// The run's own failure; what the file system said, of every place that could not be written.
+pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
     let Execution { order, fleet, signals, context } = execution;
     let Ended { desired, observed, plan, outcome, end } = ended;
-    let code = end.as_ref().map_or_else(|failure| failure.exit, |code| *code);
+    let mut end = end.clone();
     let asked = order.report.is_some()
         || order.inventory.is_some()
         || order.output.json_into.is_some()
@@ -32,11 +32,15 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> Result<(), Failur
     let addresses = if asked {
         tokio::select! {
             addresses = addresses(fleet, desired, observed) => addresses,
-            () = signals.first.cancelled() => BTreeMap::new(),
+            () = signals.first.cancelled() => {
+                end = end.map(|_| ExitCode::Interrupted);
+                BTreeMap::new()
+            }
         }
     } else {
         BTreeMap::new()
     };
+    let code = end.as_ref().map_or_else(|failure| failure.exit, |code| *code);
     let run = run_info(order.command, desired, plan, order.started_at, code, context);
     let report = document::build(&ReportInput {
         run: &run,
@@ -60,12 +64,13 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> Result<(), Failur
         (PlanFormat::Markdown, outcome) => markdown::comment(plan, outcome.as_ref(), markdown::MAX_BYTES),
     };
     let inventory = order.inventory.filter(|_| end.is_ok() && code != ExitCode::Interrupted);
-    every([
+    let written = every([
         context.terminal.data(shown.as_bytes()),
         order.output.json_into.as_deref().map_or(Ok(()), |path| planning::write_file(path, &json)),
         order.report.map_or(Ok(()), |path| planning::write_file(path, &json)),
         inventory.map_or(Ok(()), |path| write_inventory(path, &Format::Json, &report)),
-    ])
+    ]);
+    Failure::prefer(end, written)
 }
 
 /// The first failure, with the others among its causes.

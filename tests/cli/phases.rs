@@ -57,11 +57,16 @@ fn slow(phase: &Phase) -> Lab {
 }
 
 /// Begins an apply and returns once it is in the phase, with the rest of its stderr being read.
-fn begin(lab: &Lab, phase: &Phase) -> (Child, std::thread::JoinHandle<()>) {
+fn begin(lab: &Lab, phase: &Phase) -> (Child, std::thread::JoinHandle<String>) {
+    begin_command(lab, phase, "apply --auto-approve")
+}
+
+fn begin_command(lab: &Lab, phase: &Phase, command: &str) -> (Child, std::thread::JoinHandle<String>) {
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("egress-plan"))
         .env_clear()
         .current_dir(lab.path("."))
-        .args("apply -c config.yaml -f proxies.yaml --simulate --auto-approve --save-recorded out -v".split(' '))
+        .args(command.split(' '))
+        .args("-c config.yaml -f proxies.yaml --simulate --save-recorded out -v".split(' '))
         .args("--lock-timeout 10m --grace 1s".split(' '))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -71,7 +76,7 @@ fn begin(lab: &Lab, phase: &Phase) -> (Child, std::thread::JoinHandle<()>) {
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let begun = lines.by_ref().any(|line| line.expect("text").contains(phase.begun));
     assert!(begun, "{}: it ended before", phase.name);
-    (child, std::thread::spawn(move || lines.for_each(drop)))
+    (child, std::thread::spawn(move || lines.map(|line| line.expect("text") + "\n").collect()))
 }
 
 fn signal(child: &Child, signal: &str) {
@@ -144,7 +149,20 @@ fn l2_r21_a_drain_that_outlasts_the_grace_is_left_to_the_next_run_and_nothing_is
     assert_eq!(child.wait().expect("ends").code(), Some(130));
     reader.join().expect("reads");
     let host = lab.read("out/h1.yaml");
-    let machine = host.split("\n- name: ").find(|domain| domain.contains("ignoresShutdown: true")).expect("it is there");
+    let machine =
+        host.split("\n- name: ").find(|domain| domain.contains("ignoresShutdown: true")).expect("it is there");
     assert!(machine.contains("state: running") && machine.contains("deleting"), "{machine}");
     the_next_run_finishes(&lab, phase);
+}
+
+#[test]
+fn l2_r34_a_signal_while_a_prefetch_looks_at_its_hosts_ends_it_there() {
+    let phase = &PHASES[1];
+    let lab = slow(phase);
+    let (mut child, reader) = begin_command(&lab, phase, "images prefetch");
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+    let told = reader.join().expect("reads");
+    assert!(told.contains("interrupted; nothing was done"), "{told}");
+    assert_eq!(locks(&lab), 0);
 }

@@ -8,6 +8,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod document;
+mod ends;
 mod ground;
 mod kinds;
 mod many;
@@ -31,7 +32,7 @@ fn main() -> std::process::ExitCode {
             format!("l31_r02_every_fault_of_a_run_is_mended_by_the_next_one::{}", kind.name.replace([' ', ','], "_"));
         Trial::test(name, move || struck(at))
     });
-    let rivals = rivals::TRIALS.iter().chain(many::TRIALS).map(|(name, trial)| {
+    let rivals = rivals::TRIALS.iter().chain(many::TRIALS).chain(ends::TRIALS).map(|(name, trial)| {
         let trial = *trial;
         Trial::test(*name, move || {
             trial();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use egress_plan::cli::{ApplyArgs, Cli, Command, ImagesCommand, ImagesPruneArgs};
 use egress_plan::load::Loaded;
@@ -79,9 +79,10 @@ fn runtime() -> Runtime {
 /// nothing of the run is at work any more.
 pub fn run(line: &Line, loaded: &Loaded, hosts: &[Hosts], killed: &Notify) -> End {
     let runtime = runtime();
+    let signals = Signals::default();
     let end = runtime.block_on(async {
         tokio::select! {
-            result = command(line, loaded, hosts) => End::Ended(result),
+            result = command(line, loaded, hosts, &signals) => End::Ended(result),
             () = killed.notified() => End::Killed,
         }
     });
@@ -90,23 +91,33 @@ pub fn run(line: &Line, loaded: &Loaded, hosts: &[Hosts], killed: &Notify) -> En
     end
 }
 
+/// Runs a command to its end, with signals that a fault may send, and says how long it took.
+pub fn signalled(line: &Line, loaded: &Loaded, hosts: &Hosts, signals: &Signals) -> (End, Duration) {
+    let runtime = runtime();
+    let begun = Instant::now();
+    let result = runtime.block_on(command(line, loaded, std::slice::from_ref(hosts), signals));
+    let took = begun.elapsed();
+    runtime.shutdown_background();
+    (End::Ended(result), took)
+}
+
 /// Runs a command to its end.
 pub fn whole(line: &Line, loaded: &Loaded, hosts: &Hosts) -> End {
     run(line, loaded, std::slice::from_ref(hosts), &Notify::new())
 }
 
-async fn command(line: &Line, loaded: &Loaded, hosts: &[Hosts]) -> CommandResult {
-    let (signals, context) = (Signals::default(), context());
+async fn command(line: &Line, loaded: &Loaded, hosts: &[Hosts], signals: &Signals) -> CommandResult {
+    let context = context();
     let links = hosts.iter().map(|hosts| Arc::clone(&hosts.0)).collect();
     let fleet = match line {
-        Line::Apply(args) => Fleet::over(&run::apply::setup(args, loaded, &signals), links, &context)?,
-        Line::Prune(args) => Fleet::over(&run::images::prune::setup(args, loaded, &signals), links, &context)?,
+        Line::Apply(args) => Fleet::over(&run::apply::setup(args, loaded, signals), links, &context)?,
+        Line::Prune(args) => Fleet::over(&run::images::prune::setup(args, loaded, signals), links, &context)?,
     };
     let result = match line {
         Line::Apply(args) => {
-            run::apply::on(args, loaded.clone(), &fleet, jiff::Timestamp::now(), &signals, &context).await
+            run::apply::on(args, loaded.clone(), &fleet, jiff::Timestamp::now(), signals, &context).await
         }
-        Line::Prune(args) => run::images::prune::on(args, loaded.clone(), &fleet, &signals, &context).await,
+        Line::Prune(args) => run::images::prune::on(args, loaded.clone(), &fleet, signals, &context).await,
     };
     fleet.close().await;
     result

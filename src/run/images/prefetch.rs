@@ -7,13 +7,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{needs, tell_of_left_out};
-use crate::apply::{ImageOutcome, Limits, Outcome, StepResult, Stop, Wait, execute};
+use crate::apply::{ImageOutcome, Limits, Outcome, StepResult, Wait};
 use crate::cli::ImagesPrefetchArgs;
 use crate::load::Loaded;
 use crate::plan::{Desired, HostState, ImageAction, Observed, Plan};
 use crate::provider::Depth;
 use crate::report::words;
-use crate::run::execution::{check_simulation, progress};
+use crate::run::execution::{Work, broken, check_simulation, progress};
 use crate::run::exit::{Facts, pick};
 use crate::run::fleet::{Fleet, Setup, load_all};
 use crate::run::locking::{Deadline, give_back, take_locks};
@@ -53,10 +53,15 @@ async fn under_lock(
     context: &Context,
 ) -> CommandResult {
     let progress = Arc::new(progress(context));
-    let listener: Arc<dyn crate::apply::Listener> = progress.clone();
     let _deadline = Deadline::after(args.limits.timeout, signals);
-    let locked = take_locks(fleet, args.lock.lock_timeout, signals, &*listener).await.map_err(|not| not.failure)?;
-    let observed = fleet.observe(Depth::Locked, &locked.unreachable).await;
+    let locked = take_locks(fleet, args.lock.lock_timeout, signals, &*progress).await.map_err(|not| not.failure)?;
+    let observed = tokio::select! {
+        observed = fleet.observe(Depth::Locked, &locked.unreachable) => observed,
+        () = signals.first.cancelled() => {
+            give_back(locked.locks, signals).await;
+            return Err(Failure::interrupted());
+        }
+    };
     loaded.settle(&observed);
     let (unknown, all_unknown) = tell_of_left_out(&observed, context);
     let plan = images_alone(&loaded.desired, &observed);
@@ -66,25 +71,19 @@ async fn under_lock(
         downloads: loaded.concurrency.downloads,
         unavailable: 1,
     };
-    let ticker = {
-        let progress = Arc::clone(&progress);
-        tokio::spawn(async move { progress.keep_ticking().await })
-    };
-    let stop = Stop { first: signals.first.clone(), second: signals.second.clone() };
-    let desired = Arc::new(loaded.desired.clone());
-    let providers = fleet.providers.clone();
-    let outcome = execute(&plan, desired, providers, limits, Wait::None, &stop, listener).await;
-    ticker.abort();
-    progress.finish();
+    let work = Work { plan: &plan, desired: &loaded.desired, limits, wait: Wait::None };
+    let outcome = work.carry_out(fleet, signals, &progress).await;
     give_back(locked.locks, signals).await;
-    context.terminal.data(text(&outcome, there(&loaded.desired, &observed)).as_bytes())?;
-    Ok(pick(&Facts {
+    let facts = Facts {
         interrupted: outcome.interrupted,
         failed: all_unknown,
         actions_failed: outcome.has_failures(),
         incomplete: unknown > 0,
         ..Facts::default()
-    }))
+    };
+    let end = outcome.fault.as_deref().map_or_else(|| Ok(pick(&facts)), |fault| Err(broken(fault)));
+    let told = text(&outcome, there(&loaded.desired, &observed));
+    Failure::prefer(end, context.terminal.data(told.as_bytes()))
 }
 
 /// A plan that brings what is wanted and not there, and does nothing else.

@@ -2,6 +2,7 @@
 //! asking.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use futures::stream;
@@ -100,10 +101,9 @@ async fn under_lock(
         return Err(not_approved(signals));
     }
     let outcomes = remove(fleet, &found, signals).await;
-    context.terminal.data(outcome(&outcomes).as_bytes())?;
     facts.interrupted = signals.interrupted();
     facts.actions_failed = outcomes.iter().any(|outcome| outcome.what.is_err());
-    Ok(pick(&facts))
+    Failure::prefer(Ok(pick(&facts)), context.terminal.data(outcome(&outcomes).as_bytes()))
 }
 
 /// What each known host may lose. A host that does not answer all of it becomes unknown.
@@ -154,25 +154,38 @@ fn without_neighbours(found: &BTreeMap<HostRef, Prunables>) -> BTreeMap<HostRef,
     found.iter().map(kept).collect()
 }
 
-/// Removes what was shown, one after the other on each host. A signal begins nothing more.
+/// Removes what was shown, one after the other on each host. A signal begins nothing more, and after
+/// the second one nothing is waited for.
 async fn remove(fleet: &Fleet, found: &BTreeMap<HostRef, Vec<Prunable>>, signals: &Signals) -> Vec<PruneOutcome> {
+    let outcomes = Mutex::new(BTreeMap::new());
+    let note = |place: &HostRef, item: &Prunable, what| {
+        outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert((place.clone(), item.clone()), what);
+    };
     let hosts = found.iter().filter_map(|(place, items)| Some((place, items, fleet.providers.of(place)?)));
     let removals = hosts.map(|(place, items, provider)| async move {
-        let mut outcomes = Vec::new();
         for item in items {
             let what = if signals.interrupted() {
                 Ok(Pruned::Kept("the run was interrupted first".to_owned()))
             } else {
                 provider.prune(&place.host, item, &signals.second).await.map_err(|error| error.to_string())
             };
-            outcomes.push(PruneOutcome { host: place.clone(), item: item.clone(), what });
+            note(place, item, what);
         }
-        outcomes
     });
-    let mut outcomes: Vec<PruneOutcome> =
-        stream::iter(removals).buffer_unordered(fleet.hosts_at_a_time).collect::<Vec<_>>().await.concat();
-    outcomes.sort_by(|a, b| (&a.host, &a.item).cmp(&(&b.host, &b.item)));
-    outcomes
+    let stop = signals.stop();
+    tokio::select! {
+        () = stream::iter(removals).buffer_unordered(fleet.hosts_at_a_time).collect() => {}
+        () = stop.overdue() => {}
+    }
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let shown = found.iter().flat_map(|(place, items)| items.iter().map(move |item| (place.clone(), item.clone())));
+    shown
+        .map(|(host, item)| {
+            let late = || Ok(Pruned::Kept("whether it went is not known: the host did not answer in time".to_owned()));
+            let what = outcomes.remove(&(host.clone(), item.clone())).unwrap_or_else(late);
+            PruneOutcome { host, item, what }
+        })
+        .collect()
 }
 
 #[cfg(test)]
