@@ -235,6 +235,44 @@ pub fn attached_disk() {
     scene.strike();
 }
 
+pub fn undefined_while_running() {
+    let scene = Scene::blank("sto-transient");
+    scene.converges();
+    let machine = scene.machine("b");
+    virsh(&["undefine", &machine]);
+    // Recognised by the mark of what runs: no twin is built, and the run says what to do.
+    scene.fleet.diff(0).says(&["define"]);
+    scene.fleet.unwant("sto-transient-b");
+    let run = scene.fleet.apply(0);
+    assert!(!domains().contains(&machine), "{}", run.all());
+    assert!(!volumes("b").iter().any(|volume| volume.starts_with(&machine)), "{}", run.all());
+    scene.fleet.diff(0).ends_with("No changes.");
+    scene.strike();
+}
+
+/// An overlay that somebody made by hand on a disk of ours, and that libvirt has not seen yet.
+pub fn overlay_by_hand() {
+    let scene = Scene::blank("sto-clone");
+    scene.converges();
+    let machine = scene.machine("b");
+    let short = virsh(&["domuuid", &machine])[..8].to_owned();
+    let disk = format!("{machine}-{short}.qcow2");
+    let (clone, below) = (pool("b").join("clone.qcow2"), pool("b").join(&disk));
+    let made = Command::new("qemu-img")
+        .args(["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"])
+        .args([&below, &clone])
+        .status()
+        .expect("qemu-img starts");
+    assert!(made.success());
+    scene.fleet.unwant("sto-clone-b");
+    let run = scene.fleet.apply(0).says(&[&disk]);
+    assert!(below.exists() && clone.exists() && !domains().contains(&machine), "{}", run.all());
+    for name in ["clone.qcow2", &disk] {
+        virsh(&["vol-delete", name, "--pool", &lab("LAB_POOL_B")]);
+    }
+    scene.strike();
+}
+
 /// Another fleet prunes while this one brings its image and makes its machine.
 pub fn prune_beside_a_create() {
     let scene = Scene::fresh("sto-prune", 24);
