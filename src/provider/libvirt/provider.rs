@@ -102,27 +102,11 @@ impl LibvirtProvider {
     }
 
     fn session(&self, host: &Label) -> Result<&Arc<Session>, ProviderError> {
-        self.sessions.get(host).ok_or_else(|| {
-            ProviderError::new(
-                Class::Permanent,
-                Reason::Unresolved,
-                "find the host",
-                host.to_string(),
-                "it is not in the config",
-            )
-        })
+        self.sessions.get(host).ok_or_else(|| not_in_config(host))
     }
 
     fn host(&self, host: &Label) -> Result<&Host, ProviderError> {
-        self.config.hosts.get(host).ok_or_else(|| {
-            ProviderError::new(
-                Class::Permanent,
-                Reason::Unresolved,
-                "find the host",
-                host.to_string(),
-                "it is not in the config",
-            )
-        })
+        self.config.hosts.get(host).ok_or_else(|| not_in_config(host))
     }
 
     async fn upload(
@@ -197,6 +181,11 @@ pub(super) fn budgets(config: &LibvirtConfig) -> Budgets {
         upload: config.budgets.image_upload,
         upload_silence: config.budgets.transfer_idle,
     }
+}
+
+fn not_in_config(host: &Label) -> ProviderError {
+    let why = "it is not in the config";
+    ProviderError::new(Class::Permanent, Reason::Unresolved, "find the host", host.to_string(), why)
 }
 
 #[async_trait]

@@ -55,7 +55,7 @@ fn see(site: &Site, row: &DomainRow, text: &MarkText) -> Seen {
             return Seen::Fleet(Standing::Blocked { key: bears.proxy.clone(), reason, message: error.to_string() });
         }
     };
-    let SitePlace { entry, host } = SitePlace::of(site);
+    let HostRef { entry, host } = &site.place;
     match mark::standing(&mark, &site.fleet, entry, host, &site.aliases, &row.name, row.uuid) {
         Ownership::OtherFleet => Seen::OtherFleet(mark.fleet.trim().to_lowercase(), Some(mark.proxy)),
         Ownership::OtherEntryOrHost { entry, host } => Seen::Elsewhere(HostRef { entry, host }),
@@ -66,17 +66,6 @@ fn see(site: &Site, row: &DomainRow, text: &MarkText) -> Seen {
             Some(message) => Standing::Blocked { key: Some(mark.proxy), reason: Reason::MarkDiffers, message },
             None => Standing::Ours(Box::new(mark)),
         }),
-    }
-}
-
-struct SitePlace<'a> {
-    entry: &'a crate::plan::Label,
-    host: &'a crate::plan::Label,
-}
-
-impl<'a> SitePlace<'a> {
-    fn of(site: &'a Site) -> Self {
-        Self { entry: &site.place.entry, host: &site.place.host }
     }
 }
 
@@ -145,7 +134,7 @@ pub(super) fn view(
     }
     view.lock = rival_lock(site, survey, now);
     if view.lock.is_some() {
-        // Marks were read before volumes were listed: what another run deletes meanwhile is not lost.
+        // What that run deletes between the listing of domains and that of volumes is not lost.
         for machine in &mut view.instances {
             machine.missing_disks.clear();
         }
