@@ -25,6 +25,7 @@ mod daemons;
 mod network;
 mod relay;
 mod rivals;
+mod road;
 mod sandbox;
 mod scene;
 mod storage;
@@ -42,6 +43,11 @@ type Test = (&'static str, fn());
 const TESTS: &[Test] = &[
     ("r10_r28_traffic_lost_in_the_middle_of_a_listing_costs_that_host_alone", network::swallowed_listing),
     ("r10_r28_traffic_lost_in_the_middle_of_an_upload_costs_that_host_alone", network::swallowed_upload),
+    (
+        "l01_r10_packets_lost_between_two_namespaces_in_the_middle_of_an_upload_cost_that_host_alone",
+        network::dropped_upload,
+    ),
+    ("l02_a_run_that_is_told_to_stop_ends_although_a_host_loses_every_packet", network::dropped_and_told_to_stop),
     ("r10_r28_traffic_lost_in_the_middle_of_a_start_costs_that_host_alone", network::swallowed_start),
     ("l05_an_idle_connection_that_is_lost_holds_nobody_up", network::swallowed_idle),
     ("l03_r36_a_lock_is_given_back_although_its_idle_connection_was_reset", network::reset_idle),
