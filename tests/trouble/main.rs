@@ -23,6 +23,7 @@ mod lab;
 mod connections;
 mod daemons;
 mod network;
+mod ports;
 mod relay;
 mod rivals;
 mod road;
@@ -62,6 +63,7 @@ const TESTS: &[Test] = &[
     ("l09_l27_r24_an_upload_and_a_check_need_nothing_of_the_connection_for_calls", connections::upload_has_its_own),
     ("c14_an_upload_lives_through_new_keys_at_every_megabyte", connections::rekeying),
     ("c14_an_idle_connection_lives_through_new_keys", connections::rekeying_while_idle),
+    ("c07_each_port_of_a_name_has_its_own_host_keys_and_ipv6_is_known_in_any_form", ports::each_port_has_its_own_keys),
     ("r22_r26_check_tells_what_is_wrong_and_where", connections::check_tells_apart),
     ("l24_r6_a_pool_that_fills_in_an_upload_leaves_no_image", storage::full_in_an_upload),
     ("a_pool_that_fills_before_the_disks_leaves_what_the_next_run_finishes", storage::full_at_the_overlay),
