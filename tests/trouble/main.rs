@@ -30,6 +30,7 @@ mod road;
 mod sandbox;
 mod scene;
 mod storage;
+mod swapped;
 mod twice;
 
 use std::time::Duration;
@@ -71,6 +72,7 @@ const TESTS: &[Test] = &[
     ("l24_a_base_that_somebody_removed_cut_short_or_left_unproven_is_not_used", storage::meddled_bases),
     ("l49_a_pool_that_is_not_mounted_makes_its_host_unknown", storage::unmounted),
     ("a_disk_that_an_admin_attached_is_left_behind_and_listed", storage::attached_disk),
+    ("l23_a_machine_whose_disk_is_an_overlay_of_another_image_is_not_started", swapped::overlay_of_another_image),
     ("l25_another_fleets_prune_takes_nothing_from_a_create", storage::prune_beside_a_create),
     ("c16_one_folder_behind_two_hosts_is_refused_by_name", twice::one_folder_behind_two_hosts),
     ("l24_of_rivals_with_one_image_each_leaves_a_whole_one", rivals::rivals),
