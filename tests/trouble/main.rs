@@ -22,6 +22,7 @@ mod lab;
 
 mod connections;
 mod daemons;
+mod ends;
 mod network;
 mod ports;
 mod relay;
@@ -76,6 +77,8 @@ const TESTS: &[Test] = &[
     ("l25_another_fleets_prune_takes_nothing_from_a_create", storage::prune_beside_a_create),
     ("c16_one_folder_behind_two_hosts_is_refused_by_name", twice::one_folder_behind_two_hosts),
     ("l24_of_rivals_with_one_image_each_leaves_a_whole_one", rivals::rivals),
+    ("l02_a_run_that_gets_sigterm_in_an_upload_has_ended_before_the_sigkill", ends::in_an_upload),
+    ("l02_a_run_that_gets_sigterm_in_a_drain_has_ended_before_the_sigkill", ends::in_a_drain),
     ("an_ordinary_user_with_a_read_only_root_and_a_small_tmp_is_enough", sandbox::ordinary_user),
     ("l45_every_trial_has_swept_away_what_it_made", scene::nothing_is_left),
 ];
