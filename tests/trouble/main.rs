@@ -25,6 +25,7 @@ mod daemons;
 mod ends;
 mod network;
 mod ports;
+mod refused;
 mod relay;
 mod rivals;
 mod road;
@@ -67,6 +68,7 @@ const TESTS: &[Test] = &[
     ("c14_an_idle_connection_lives_through_new_keys", connections::rekeying_while_idle),
     ("c07_each_port_of_a_name_has_its_own_host_keys_and_ipv6_is_known_in_any_form", ports::each_port_has_its_own_keys),
     ("r22_r26_check_tells_what_is_wrong_and_where", connections::check_tells_apart),
+    ("r22_check_names_the_remedy_for_a_user_whom_libvirt_refuses", refused::user_whom_libvirt_refuses),
     ("l24_r6_a_pool_that_fills_in_an_upload_leaves_no_image", storage::full_in_an_upload),
     ("a_pool_that_fills_before_the_disks_leaves_what_the_next_run_finishes", storage::full_at_the_overlay),
     ("r9_a_busy_pool_is_waited_for", storage::busy),
