@@ -59,8 +59,12 @@ pub fn daemon(action: &str, name: &str) {
 
 /// The same, by a signal of the caller's choice.
 pub fn daemon_with(action: &str, name: &str, signal: &str) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/realhost/daemon");
-    assert!(Command::new(script).args([action, name, signal]).status().unwrap().success(), "{action} {name}");
+    assert!(Command::new(daemon_script()).args([action, name, signal]).status().unwrap().success(), "{action} {name}");
+}
+
+/// What starts and stops daemons.
+pub fn daemon_script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/realhost/daemon")
 }
 
 /// Runs a tool that must succeed, and returns what it printed.

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::fleet::{Running, json, records};
 use super::lab::{lab, until};
-use super::relay::{Door, Mishap, Relay, Traffic, lead_through};
-use super::scene::{Scene, end, fresh_image, locks, wait_for};
+use super::relay::{Door, Mishap, Relay, Traffic, lead, lead_through};
+use super::road::Road;
+use super::scene::{Scene, end, fresh_image, locks, proofs, wait_for};
 
 const MIB: u64 = 1 << 20;
+const SOON: Duration = Duration::from_millis(1);
 
 /// The end of any run of these scenes: the longest budget that may run out, a second try and its
 /// pause, three times over.
@@ -32,6 +35,53 @@ pub fn swallowed_upload() {
     assert!(scene.relay.up() < 24 * MIB, "{}", scene.relay.up());
     scene.converges();
     scene.strike();
+}
+
+/// A scene whose host b is at the end of a road, and a run of it that lost the road in its upload.
+fn lost_in_an_upload(name: &str, more: &[&str]) -> (Scene, Road, Running) {
+    let scene = Scene::fresh(name, 64);
+    let road = Road::new();
+    lead(&scene.fleet, &scene.relay.address().to_string(), road.address());
+    let mut run = scene.fleet.start(&[&["apply", "--auto-approve"], more].concat(), &[]);
+    until("the upload to b has begun", 90, SOON, || {
+        assert!(!run.has_ended(), "the run ended before its upload:\n{}", run.printed());
+        (road.up() > 8 * MIB).then_some(())
+    });
+    road.lose_everything();
+    assert!(road.up() < 64 * MIB, "the upload was over: {}", road.up());
+    (scene, road, run)
+}
+
+/// The far end has heard nothing of an end, so that nothing but the loss of packets ended the run.
+/// Then the road is there again, and the next run finds its way.
+fn is_over(scene: Scene, road: Road) {
+    assert!(road.established() > 0);
+    assert_eq!(proofs("b").len(), 0);
+    road.carry();
+    scene.converges();
+    scene.strike();
+    drop(road);
+}
+
+pub fn dropped_upload() {
+    let report = records().join("net-dropped.json");
+    let (scene, road, run) = lost_in_an_upload("net-dropped", &["--report", report.to_str().unwrap()]);
+    let run = end(run, BUDGETS).must(7).says(&["lab/b"]);
+    scene.other_host_is_done(&run);
+    let images = json(&report)["images"].clone();
+    let of_b = images.as_array().unwrap().iter().find(|image| image["host"] == "lab/b").unwrap();
+    let (outcome, first) = (&of_b["outcome"], &of_b["outcome"]["failures"][0]);
+    assert_eq!((&outcome["result"], &outcome["reason"]), (&"failed".into(), &"Unreachable".into()), "{images:#}");
+    // The first attempt was cut in its upload, and the report keeps it.
+    assert!(first["reason"] == "Timeout" && first["message"].to_string().contains("upload"), "{images:#}");
+    is_over(scene, road);
+}
+
+pub fn dropped_and_told_to_stop() {
+    let (scene, road, run) = lost_in_an_upload("net-stopped", &[]);
+    run.signal("INT");
+    end(run, BUDGETS / 2).must(130).says(&["The run was interrupted", "the lock could not be given back"]);
+    is_over(scene, road);
 }
 
 pub fn swallowed_start() {

@@ -290,16 +290,24 @@ pub fn random_disk(path: &Path, mib: u32) {
 
 /// Replaces a host's address in the config by that of a relay, which gets the host's own keys.
 pub fn lead_through(fleet: &Fleet, host: &str, relay: &Relay) {
-    let (config, address) = (fleet.folder.join("config.yaml"), lab(host));
+    lead(fleet, &lab(host), relay.address());
+}
+
+/// Replaces one address in the config by another one, which gets the keys of the first.
+pub fn lead(fleet: &Fleet, from: &str, to: SocketAddr) {
+    let config = fleet.folder.join("config.yaml");
     let known = fleet.folder.join("known_hosts");
-    let port = |address: &str| address.rsplit_once(':').unwrap().1.to_owned();
     let old = fs::read_to_string(&known).or_else(|_| fs::read_to_string(lab("LAB_KNOWN_HOSTS"))).unwrap();
-    let (from, to) = (format!("]:{} ", port(&address)), format!("]:{} ", relay.address().port()));
-    let new: String =
-        old.lines().filter(|line| line.contains(&from)).map(|line| line.replace(&from, &to) + "\n").collect();
+    let entry = |address: SocketAddr| format!("[{}]:{} ", address.ip(), address.port());
+    let (old_entry, new_entry) = (entry(from.parse().unwrap()), entry(to));
+    let new: String = old
+        .lines()
+        .filter(|line| line.starts_with(&old_entry))
+        .map(|line| line.replace(&old_entry, &new_entry) + "\n")
+        .collect();
     assert!(!new.is_empty());
     fs::write(&known, old + &new).unwrap();
     let text = fs::read_to_string(&config).unwrap();
-    let text = text.replace(&format!("address: '{address}'"), &format!("address: '{}'", relay.address()));
+    let text = text.replace(&format!("address: '{from}'"), &format!("address: '{to}'"));
     fs::write(&config, text.replace(&lab("LAB_KNOWN_HOSTS"), known.to_str().unwrap())).unwrap();
 }

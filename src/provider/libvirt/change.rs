@@ -5,14 +5,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::classify::classify;
-use super::host::calls::{Calls, state};
+use super::host::calls::{Calls, Volume, state};
 use super::lock::Fence;
 use super::machine::{Machine, changed, expected, look, wait_running, write_mark};
-use super::naming;
+use super::naming::{self, BaseName};
 use super::site::Site;
 use super::stages::Stages;
+use super::users::file_name;
 use crate::plan::{Expect, Mark, MarkUpdate, Reason};
-use crate::provider::error::ProviderError;
+use crate::provider::error::{Class, ProviderError};
 
 /// What is to become of a machine that is there.
 pub(super) struct Change<'a> {
@@ -63,9 +64,10 @@ pub(super) fn start(
     }
     // A machine whose disks are gone would be started for ever (L32).
     for disk in [naming::overlay_name(instance, machine.row.uuid), naming::seed_name(instance, machine.row.uuid)] {
-        if calls.volume(&disk).map_err(|error| classify("look at the disk", &disk, &error))?.is_none() {
+        let Some(volume) = calls.volume(&disk).map_err(|error| classify("look at the disk", &disk, &error))? else {
             return Err(changed(Reason::Changed, instance, format!("its disk {disk} is gone")));
-        }
+        };
+        is_of_its_image(&machine, &volume)?;
     }
     stages.enter("start");
     calls.start(machine.row.uuid).map_err(|error| classify("start the domain", instance, &error))?;
@@ -78,6 +80,22 @@ pub(super) fn start(
     let mark = Mark { started_at: Some(Timestamp::now()), ..with(&started.mark, set) };
     write_mark(calls, &started, &mark)?;
     Ok(false)
+}
+
+/// Demands that a disk that lies on another file lies on a base of the image that the mark tells of:
+/// else somebody put an overlay of something else in its place (L23). One without a base was
+/// flattened, which changes nothing in it.
+fn is_of_its_image(machine: &Machine, disk: &Volume) -> Result<(), ProviderError> {
+    let Some(backing) = &disk.backing else { return Ok(()) };
+    let base = BaseName::parse(file_name(backing));
+    if base.is_some_and(|base| machine.mark.catalogue.part_is("image", base.id().as_bytes()) != Some(false)) {
+        return Ok(());
+    }
+    let text = format!("its disk {} is an overlay of {backing}, which is not its image", disk.name);
+    let key = &machine.mark.proxy;
+    let failure =
+        ProviderError::new(Class::Permanent, Reason::PermanentError, "look at the disk", &machine.row.name, text);
+    Err(failure.hint(format!("put its own disk back, or have it made anew with --replace {key}")))
 }
 
 /// Writes new values into a mark; `true` when they stood there already.
