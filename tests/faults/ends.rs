@@ -12,12 +12,13 @@ use tempfile::TempDir;
 
 use crate::ground::{FLEET, Ground, Hosts, Proxy};
 use crate::rivals::Trial;
-use crate::run::{End, Line, signalled, whole};
+use crate::run::{End, Line, check, signalled, whole};
 
 pub const TRIALS: &[Trial] = &[
     ("r37_a_signal_while_addresses_are_read_leaves_the_inventory_and_ends_as_interrupted", in_the_telling),
     ("l2_r34_the_second_signal_ends_a_prune_whose_host_stands_still", in_a_prune),
     ("l15_images_that_came_before_the_second_signal_are_told", in_the_images),
+    ("l44_a_check_names_the_call_that_cost_the_connection", check_of_a_lost_link),
     ("a_step_that_breaks_a_promise_of_the_program_is_told_as_a_bug", broken_promise),
 ];
 
@@ -136,4 +137,13 @@ fn broken_promise() {
     assert_eq!(report["run"]["exitCode"], 1);
     // The other host's machine was made all the same.
     assert!(report.to_string().contains("\"result\":\"done\""), "{report}");
+}
+
+fn check_of_a_lost_link() {
+    let (_ground, wanted, hosts, _folder) = two_hosts();
+    befall(&hosts, "h1", &Rule::nth(1, Effect::CutBefore).of("hypervisor_version"));
+    let report = check(&wanted, &hosts);
+    let last = report.stages.last().expect("a stage");
+    assert_eq!((last.name.as_str(), last.passed), ("version", false), "{report:?}");
+    assert!(report.message.contains("hypervisor"), "{report:?}");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use egress_plan::cli::{ApplyArgs, Cli, Command, ImagesCommand, ImagesPruneArgs};
 use egress_plan::load::Loaded;
 use egress_plan::plan::{Observed, Plan};
-use egress_plan::provider::Depth;
+use egress_plan::provider::{CheckReport, Depth};
 use egress_plan::run::fleet::Fleet;
 use egress_plan::run::{self, CommandResult, Context, Kind, Signals, Terminal, command_line, planning};
 use tokio::runtime::Runtime;
@@ -121,6 +121,19 @@ async fn command(line: &Line, loaded: &Loaded, hosts: &[Hosts], signals: &Signal
     };
     fleet.close().await;
     result
+}
+
+/// What `check` says of the first host.
+pub fn check(loaded: &Loaded, hosts: &Hosts) -> CheckReport {
+    let Line::Apply(args) = Line::apply() else { panic!("another command") };
+    let (signals, context) = (Signals::default(), context());
+    let fleet = Fleet::over(&run::apply::setup(&args, loaded, &signals), vec![Arc::clone(&hosts.0)], &context);
+    let fleet = fleet.unwrap_or_else(|failure| panic!("{failure:?}"));
+    let place = fleet.places.first().expect("a host");
+    let provider = fleet.providers.of(place).expect("a provider");
+    let report = runtime().block_on(provider.check(&place.host, Duration::from_secs(15)));
+    runtime().block_on(fleet.close());
+    report
 }
 
 /// What `diff` sees and plans. It takes no lock and changes nothing.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::classify::classify;
 use super::config::{Firmware, GIB, Host, LibvirtConfig};
-use super::host::calls::{CallError, Calls, code};
+use super::host::calls::{CallError, CallResult, Calls, code};
 use super::host::link::{Link, Purpose, Stage};
 use super::host::traced::{Budgets, Labels, Traced};
 use super::observe::{self, OLDEST_LIBVIRT, listing, survey, version_text};
@@ -199,10 +199,10 @@ fn look(
 ) -> Result<(), Stop> {
     let version = calls.libvirt_version().map_err(|error| Stop::call("version", "ask for the version", &error))?;
     findings.fact("libvirtVersion", version_text(version));
-    if let Ok(hypervisor) = calls.hypervisor_version() {
+    if let Some(hypervisor) = optional(calls.hypervisor_version(), "ask for the hypervisor's version")? {
         findings.fact("hypervisorVersion", version_text(hypervisor));
     }
-    if let Ok(name) = calls.hostname() {
+    if let Some(name) = optional(calls.hostname(), "ask for the host's name")? {
         findings.fact("hostname", clean(&name).chars().take(HOSTNAME_MAX).collect::<String>());
     }
     if version < OLDEST_LIBVIRT {
@@ -216,6 +216,16 @@ fn look(
     findings.passed("version");
     look_at_pool(calls, site, findings)?;
     look_at_machines(calls, host, wants_uefi, findings)
+}
+
+/// A fact that a host need not give. A failure that cost the connection is told all the same: whatever is
+/// asked next would be blamed for it (L44).
+fn optional<T>(answer: CallResult<T>, operation: &'static str) -> Result<Option<T>, Stop> {
+    match answer {
+        Ok(fact) => Ok(Some(fact)),
+        Err(error) if error.dead => Err(Stop::call("version", operation, &error)),
+        Err(_) => Ok(None),
+    }
 }
 
 fn look_at_pool(calls: &mut dyn Calls, site: &Site, findings: &mut Findings) -> Result<(), Stop> {
