@@ -1,8 +1,8 @@
 //! Where a run is struck, and by what.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use egress_plan::provider::libvirt::host::calls::{CallError, code, part};
@@ -89,12 +89,18 @@ pub fn points(asked: &[Asked], changes_only: bool) -> Vec<Point> {
 pub struct Ambush {
     pub killed: Arc<Notify>,
     sprung: Arc<AtomicBool>,
+    meanwhile: Arc<Mutex<Option<Code>>>,
 }
 
+/// An exit code, or why there is none.
+type Code = Result<u8, String>;
+
 impl Ambush {
-    /// Sets the rules for a point. `meanwhile` is what goes on while a run is suspended.
-    pub fn lay(point: &Point, hosts: &Hosts, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
+    /// Sets the rules for a point. `meanwhile` is what goes on while a run is suspended: another run,
+    /// to its end.
+    pub fn lay(point: &Point, hosts: &Hosts, meanwhile: impl Fn() -> Code + Send + Sync + 'static) -> Self {
         let (killed, sprung) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+        let came = Arc::<Mutex<Option<Code>>>::default();
         let worlds: Vec<_> = hosts.worlds().map(|(_, world)| Arc::clone(world)).collect();
         let struck = Arc::clone(&worlds[point.zone]);
         let rule = |effect: Effect| {
@@ -136,15 +142,23 @@ impl Ambush {
                 rule(Effect::CutUpload(1));
             }
             Fault::Suspended => {
-                let meanwhile = Arc::new(meanwhile);
+                let (meanwhile, slot) = (Arc::new(meanwhile), Arc::clone(&came));
                 rule(Effect::Before(Arc::new(move || {
                     // A run has a runtime of its own, which no thread of another one may enter.
                     let other = Arc::clone(&meanwhile);
-                    thread::spawn(move || other()).join().expect("the other run does not panic");
+                    let code = thread::spawn(move || other()).join();
+                    // A panic here would be one of the struck run's steps, which is a failure like others.
+                    *slot.lock().expect("nobody panics with it") =
+                        Some(code.unwrap_or_else(|_| Err("the run that took over panicked".to_owned())));
                 })));
             }
         }
-        Self { killed, sprung }
+        Self { killed, sprung, meanwhile: came }
+    }
+
+    /// How the run ended that took over, if one did.
+    pub fn meanwhile(&self) -> Option<Code> {
+        self.meanwhile.lock().expect("nobody panics with it").take()
     }
 
     /// Whether the run came by.
