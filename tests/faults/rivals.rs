@@ -11,11 +11,10 @@ use std::thread;
 use egress_plan::load::Loaded;
 use egress_plan::plan::HostState;
 use egress_plan::provider::libvirt::host::recorded::{Effect, Rule, World};
-use egress_plan::provider::libvirt::naming::LockName;
 use jiff::SignedDuration;
 use tokio::sync::Notify;
 
-use crate::ground::{FLEET, Ground, Hosts, Proxy};
+use crate::ground::{FLEET, Ground, Hosts, Proxy, locks};
 use crate::run::{End, Line, look, run, whole};
 
 pub type Trial = (&'static str, fn());
@@ -110,15 +109,6 @@ fn count(hosts: &Hosts, call: &str) -> usize {
     count
 }
 
-/// Lock volumes that are there.
-fn locks(hosts: &Hosts) -> usize {
-    let mut count = 0;
-    hosts.each(|_, world| {
-        count += world.to_file().pool.volumes.iter().filter(|volume| LockName::parse(&volume.name).is_some()).count();
-    });
-    count
-}
-
 fn one_fleet() {
     let scene = Scene::new();
     let mut locked = 0;
@@ -130,7 +120,7 @@ fn one_fleet() {
         assert!(matches!(second, Ok(0 | 6)), "{context}: {second:?}");
         locked += u64::from(second == Ok(6));
         // Whoever came second made nothing.
-        assert_eq!((count(&hosts, "define"), locks(&hosts)), (1, 0), "{context}");
+        assert_eq!((count(&hosts, "define"), locks(&hosts.files())), (1, 0), "{context}");
         settled(&scene.wanted, &hosts, &context);
     }
     assert!(locked > scene.last() / 2, "the lock was in the way only {locked} times");
@@ -145,7 +135,7 @@ fn both_wait() {
             let runs = [(); 2].map(|()| scope.spawn(|| whole(&line, &scene.wanted, &hosts).code()));
             assert_eq!(runs.map(|run| run.join().expect("a run")), [Ok(0), Ok(0)]);
         });
-        assert_eq!((count(&hosts, "define"), locks(&hosts)), (1, 0));
+        assert_eq!((count(&hosts, "define"), locks(&hosts.files())), (1, 0));
         settled(&scene.wanted, &hosts, "both waited");
     }
 }
@@ -160,7 +150,7 @@ fn two_fleets() {
         assert_eq!((first.code(), second), (Ok(0), Ok(0)), "{context}");
         settled(&scene.wanted, &hosts, &context);
         settled(&theirs, &hosts, &context);
-        assert_eq!(locks(&hosts), 0, "{context}");
+        assert_eq!(locks(&hosts.files()), 0, "{context}");
     }
 }
 
@@ -224,7 +214,7 @@ fn opposite_order() {
         [forth.join().expect("a run"), back.join().expect("a run")]
     });
     assert_eq!(ends, [Ok(0), Ok(0)]);
-    assert_eq!((locks(&a), locks(&b)), (0, 0));
+    assert_eq!((locks(&a.files()), locks(&b.files())), (0, 0));
     // Both met: somebody had to give a lock back and take it again.
     assert!(count(&a, "create_volume") + count(&b, "create_volume") > 4);
 }
