@@ -191,6 +191,7 @@ impl Clean {
         // Before any lock has run out.
         let files = hosts.files();
         let locks = locks(&files);
+        wrong.extend((locks > 0 && gives_back(point)).then(|| format!("{locks} locks were not given back")));
         let untouched: Vec<bool> =
             files.iter().zip(&self.begin).map(|((_, file), begin)| untimed(file) == *begin).collect();
         let said_done = end.code() == self.code;
@@ -258,6 +259,17 @@ impl Clean {
         wrong.extend((!leaked.is_empty()).then(|| format!("leaked {leaked:?}")));
         found.wrong = wrong;
         found
+    }
+}
+
+/// Whether a run that is struck so gives its locks back at once. Only after a call that may have
+/// changed something and whose answer was lost does it leave them, and a dead one does. One that is cut
+/// off between making its lock and looking for others' cannot remove it over the dead connection.
+fn gives_back(point: &Point) -> bool {
+    match point.fault {
+        Fault::Refused => true,
+        Fault::Cut => !point.changes && !point.locking,
+        _ => false,
     }
 }
 

@@ -7,6 +7,7 @@ use std::thread;
 
 use egress_plan::provider::libvirt::host::calls::{CallError, code, part};
 use egress_plan::provider::libvirt::host::recorded::{Called, Effect, OPEN, Rule};
+use egress_plan::provider::libvirt::naming::LockName;
 use tokio::sync::Notify;
 
 use crate::ground::{Hosts, lock};
@@ -47,12 +48,15 @@ pub struct Point {
     pub nth: u64,
     pub call: &'static str,
     pub object: String,
+    pub changes: bool,
+    /// Whether it is the look for other runs' locks, right after the run made its own.
+    pub locking: bool,
     pub fault: Fault,
 }
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { zone, nth, call, object, fault } = self;
+        let Self { zone, nth, call, object, fault, .. } = self;
         write!(f, "{fault:?} at call {nth} of host {}: {call} {object}", zone + 1)
     }
 }
@@ -67,19 +71,40 @@ pub struct Asked {
 pub fn points(asked: &[Asked], changes_only: bool) -> Vec<Point> {
     let mut points = Vec::new();
     for (zone, Asked { calls, opens }) in asked.iter().enumerate() {
+        let mut made_lock = false;
         for (nth, called) in (1..).zip(calls) {
+            let locking = std::mem::replace(
+                &mut made_lock,
+                called.call == "create_volume" && LockName::parse(&called.object).is_some(),
+            );
             let faults: &[Fault] = match (called.changes, changes_only) {
                 (true, _) => &CHANGES,
                 (false, true) => &[],
                 (false, false) => &READS,
             };
             let uploads: &[Fault] = if called.call == "upload" { &UPLOADS } else { &[] };
-            let point =
-                |fault: &Fault| Point { zone, nth, call: called.call, object: called.object.clone(), fault: *fault };
+            let (call, changes) = (called.call, called.changes);
+            let point = |fault: &Fault| Point {
+                zone,
+                nth,
+                call,
+                object: called.object.clone(),
+                changes,
+                locking,
+                fault: *fault,
+            };
             points.extend(faults.iter().chain(uploads).map(point));
         }
         let opens = if changes_only { 0 } else { *opens };
-        let open = |nth| Point { zone, nth, call: OPEN, object: String::new(), fault: Fault::Cut };
+        let open = |nth| Point {
+            zone,
+            nth,
+            call: OPEN,
+            object: String::new(),
+            changes: false,
+            locking: false,
+            fault: Fault::Cut,
+        };
         points.extend((1..=opens).map(open));
     }
     points
