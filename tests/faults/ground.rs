@@ -28,22 +28,25 @@ pub struct Proxy {
     pub image: &'static str,
     pub port: u16,
     pub user_data: &'static str,
+    /// `spec.network`; empty for one whose address is given to it.
+    pub network: &'static str,
     /// `metadata.labels` and `spec.protect`.
     pub more: (&'static str, bool),
 }
 
 impl Proxy {
     pub const fn new(name: &'static str, zone: &'static str, image: &'static str) -> Self {
-        Self { name, zone, image, port: 3128, user_data: "one", more: ("{}", false) }
+        Self { name, zone, image, port: 3128, user_data: "one", network: "", more: ("{}", false) }
     }
 
     fn manifest(&self) -> String {
-        let Self { name, zone, image, port, user_data, more: (labels, protect) } = self;
+        let Self { name, zone, image, port, user_data, network, more: (labels, protect) } = self;
+        let network = if network.is_empty() { String::new() } else { format!("  network: {network}\n") };
         format!(
             "apiVersion: egress-plan.dev/v1alpha1\nkind: Proxy\nmetadata: {{name: {name}, labels: {labels}}}\nspec:\n  \
              provider: {ENTRY}\n  port: {port}\n  protect: {protect}\n  \
              placement: {{zone: {zone}, machineType: tiny, image: {image}}}\n  \
-             cloudInit: \"#cloud-config\\n# {user_data}\\n\"\n"
+             cloudInit: \"#cloud-config\\n# {user_data}\\n\"\n{network}"
         )
     }
 }
