@@ -12,6 +12,7 @@ mod ground;
 mod kinds;
 mod many;
 mod matrix;
+mod partial;
 mod point;
 mod rivals;
 mod run;
@@ -31,7 +32,7 @@ fn main() -> std::process::ExitCode {
             format!("l31_r02_every_fault_of_a_run_is_mended_by_the_next_one::{}", kind.name.replace([' ', ','], "_"));
         Trial::test(name, move || struck(at))
     });
-    let rivals = rivals::TRIALS.iter().chain(many::TRIALS).map(|(name, trial)| {
+    let rivals = rivals::TRIALS.iter().chain(many::TRIALS).chain(partial::TRIALS).map(|(name, trial)| {
         let trial = *trial;
         Trial::test(*name, move || {
             trial();
