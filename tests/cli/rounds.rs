@@ -70,8 +70,18 @@ fn r21_a_delete_asks_the_guest_waits_switches_off_and_tells_how_long_it_took() {
     let waited = asked.iter().take(at("destroy")).skip(at("shutdown")).filter(|call| *call == "domain_state").count();
     assert!(waited >= 2, "it is looked at while it may still end by itself: {asked:?}");
     let report: Value = serde_json::from_str(&lab.read("report.json")).expect("JSON");
-    let text = report.to_string();
-    assert!(text.contains("\"shutdown\""), "the report names the stage: {text}");
+    let orphans = report["orphans"].as_array().expect("orphans");
+    let delete = orphans.iter().map(|orphan| &orphan["action"]).find(|action| action["verb"] == "delete");
+    let stages: Vec<(&str, f64)> = delete.expect("the delete")["stages"]
+        .as_array()
+        .expect("stages")
+        .iter()
+        .map(|stage| (stage["name"].as_str().expect("a name"), stage["seconds"].as_f64().expect("seconds")))
+        .collect();
+    let names: Vec<&str> = stages.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["mark", "shutdown", "destroy", "disks", "undefine"], "{stages:?}");
+    // The wait of a second is told of the stage that it belongs to.
+    assert!(stages[1].1 >= 1.0 && stages[1].1 > stages[2].1, "{stages:?}");
 }
 
 #[test]

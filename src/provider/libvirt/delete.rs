@@ -62,6 +62,7 @@ pub(super) fn delete(
             fence.check(calls)?;
             if let Some(machine) = look(calls, site, name, &deletion.expect.uuid)? {
                 still_going(&machine)?;
+                stages.enter("destroy");
                 end(calls, &machine)?;
             }
         }
