@@ -85,6 +85,18 @@ fn r21_a_delete_asks_the_guest_waits_switches_off_and_tells_how_long_it_took() {
 }
 
 #[test]
+fn r1_l33_a_machine_with_nvram_snapshots_and_checkpoints_is_deleted_in_one_run() {
+    let lab = Lab::new();
+    // The recorded host refuses to undefine it without the flag for each of them, as libvirt does.
+    lab.edit("h1.yaml", "  nvram: true\n", "  nvram: true\n  snapshots: 2\n  checkpoints: 1\n");
+    lab.edit("proxies.yaml", "name: crawl-1,", "name: crawl-9,");
+    let asked = calls(&logged(&lab, "apply --simulate --auto-approve --save-recorded out"));
+    assert_eq!(asked.iter().filter(|call| *call == "undefine").count(), 1, "{asked:?}");
+    let left = lab.read("out/h1.yaml");
+    assert!(!left.contains("egress-crawl-1-72hzu4po") && left.contains("egress-crawl-9-"), "{left}");
+}
+
+#[test]
 fn r38_text_and_exit_code_say_the_same() {
     for (from, to, code, last) in [
         ("name: crawl-1,", "name: crawl-1,", 0, "No changes.\n"),
