@@ -56,6 +56,13 @@ pub const KINDS: &[Kind] = &[
         ..PLAIN
     },
     Kind { name: "delete", before: &[A], after: &[], ..PLAIN },
+    Kind {
+        name: "delete of a machine that is defined no more",
+        before: &[A],
+        after: &[],
+        meddle: |hosts| undefine(hosts, "h1", "a"),
+        ..PLAIN
+    },
     Kind { name: "move to another host", zones: TWO, before: &[A], after: &[Proxy { zone: "h2", ..A }], ..PLAIN },
     Kind {
         name: "move with a static address",
@@ -149,6 +156,19 @@ pub fn switch_off(hosts: &Hosts, zone: &str, proxy: &str) {
                     live_xml: None,
                     ..domain.clone()
                 };
+            });
+        }
+    });
+}
+
+/// Somebody undefines a machine while it runs: it is gone once it is off, and its mark with it.
+fn undefine(hosts: &Hosts, zone: &str, proxy: &str) {
+    let name = instance(FLEET, zone, proxy);
+    hosts.each(|at, world| {
+        if at == zone {
+            world.edit(|host| {
+                let domain = host.domains.iter_mut().find(|domain| domain.name == name).expect("the machine");
+                (domain.persistent, domain.autostart, domain.nvram) = (false, false, false);
             });
         }
     });
