@@ -161,3 +161,7 @@ fn failed(error: &ProviderError, failures: Vec<Failure>, begun: Instant) -> Acti
         left_behind: Vec::new(),
     }
 }
+
+#[cfg(test)]
+#[path = "step_tests.rs"]
+mod tests;

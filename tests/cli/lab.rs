@@ -1,6 +1,8 @@
 //! A copy of the fixture fleet: two recorded hosts, two machines, and images in every state.
 
 use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use tempfile::TempDir;
@@ -10,6 +12,21 @@ use super::{Ended, egress_plan, run};
 /// Where the fixtures are.
 pub(super) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// The exit code of a process, which must end within that time. `what` says which it is.
+pub(super) fn ends_within(child: &mut Child, time: Duration, what: &str) -> Option<i32> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("asked") {
+            return status.code();
+        }
+        if begun.elapsed() > time {
+            child.kill().expect("killed");
+            panic!("{what}: it did not end within {} s", time.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The fleet of `tests/fixtures/fleet`, to be changed.

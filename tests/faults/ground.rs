@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use egress_plan::load::{Loaded, ProviderConfig, Sources, load};
 use egress_plan::plan::{HostRef, ProxyKey};
 use egress_plan::provider::libvirt::Links;
-use egress_plan::provider::libvirt::host::recorded::{RecordedDomain, RecordedVolume, World};
-use egress_plan::provider::libvirt::naming::{BaseName, instance_name};
+use egress_plan::provider::libvirt::host::recorded::{RecordedDomain, RecordedHost, RecordedVolume, World};
+use egress_plan::provider::libvirt::naming::{BaseName, LockName, instance_name};
 use tempfile::TempDir;
 
 /// The entry of every config.
@@ -28,22 +28,25 @@ pub struct Proxy {
     pub image: &'static str,
     pub port: u16,
     pub user_data: &'static str,
+    /// `spec.network`; empty for one whose address is given to it.
+    pub network: &'static str,
     /// `metadata.labels` and `spec.protect`.
     pub more: (&'static str, bool),
 }
 
 impl Proxy {
     pub const fn new(name: &'static str, zone: &'static str, image: &'static str) -> Self {
-        Self { name, zone, image, port: 3128, user_data: "one", more: ("{}", false) }
+        Self { name, zone, image, port: 3128, user_data: "one", network: "", more: ("{}", false) }
     }
 
     fn manifest(&self) -> String {
-        let Self { name, zone, image, port, user_data, more: (labels, protect) } = self;
+        let Self { name, zone, image, port, user_data, network, more: (labels, protect) } = self;
+        let network = if network.is_empty() { String::new() } else { format!("  network: {network}\n") };
         format!(
             "apiVersion: egress-plan.dev/v1alpha1\nkind: Proxy\nmetadata: {{name: {name}, labels: {labels}}}\nspec:\n  \
              provider: {ENTRY}\n  port: {port}\n  protect: {protect}\n  \
              placement: {{zone: {zone}, machineType: tiny, image: {image}}}\n  \
-             cloudInit: \"#cloud-config\\n# {user_data}\\n\"\n"
+             cloudInit: \"#cloud-config\\n# {user_data}\\n\"\n{network}"
         )
     }
 }
@@ -120,6 +123,9 @@ impl Ground {
     }
 }
 
+/// What is on each host, by name.
+pub type Files = Vec<(String, RecordedHost)>;
+
 /// Hosts in memory, which the runs of a story share as runs share real ones.
 #[derive(Clone)]
 pub struct Hosts(pub Arc<Links>);
@@ -140,6 +146,11 @@ impl Hosts {
     /// The hosts as they are now, to begin stories with.
     pub fn snapshot(&self) -> Vec<World> {
         self.worlds().map(|(_, world)| lock(world).clone()).collect()
+    }
+
+    /// What is on each host now, by name.
+    pub fn files(&self) -> Files {
+        self.worlds().map(|(name, world)| (name, lock(world).to_file())).collect()
     }
 
     /// Other hosts that begin as a snapshot.
@@ -171,6 +182,12 @@ impl Hosts {
 /// A world, also after a test failed while it held the lock.
 pub fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
     world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lock volumes that are there.
+pub fn locks(files: &Files) -> usize {
+    let volumes = files.iter().flat_map(|(_, file)| &file.pool.volumes);
+    volumes.filter(|volume| LockName::parse(&volume.name).is_some()).count()
 }
 
 /// The name of a proxy's machine.
@@ -220,16 +237,15 @@ impl Foreign {
 
     /// What of the hosts is not the fleet's: whatever is there and is neither its machine or a disk of
     /// one, nor a base image, a proof or a lock.
-    pub fn on(hosts: &Hosts, ours: impl Fn(&str, &str) -> bool) -> Self {
+    pub fn on(files: Files, ours: impl Fn(&str, &str) -> bool) -> Self {
         let mut foreign = Self { domains: BTreeMap::new(), volumes: BTreeMap::new() };
-        hosts.each(|zone, world| {
-            let file = world.to_file();
-            let at = |name: &str| (zone.to_owned(), name.to_owned());
-            let domains = file.domains.into_iter().filter(|domain| !ours(zone, &domain.name));
+        for (zone, file) in files {
+            let at = |name: &str| (zone.clone(), name.to_owned());
+            let domains = file.domains.into_iter().filter(|domain| !ours(&zone, &domain.name));
             foreign.domains.extend(domains.map(|domain| (at(&domain.name), domain)));
-            let volumes = file.pool.volumes.into_iter().filter(|volume| !ours(zone, &volume.name));
+            let volumes = file.pool.volumes.into_iter().filter(|volume| !ours(&zone, &volume.name));
             foreign.volumes.extend(volumes.map(|volume| (at(&volume.name), volume)));
-        });
+        }
         foreign
     }
 
@@ -244,8 +260,8 @@ impl Foreign {
     }
 
     /// Which of them are not as they were, byte for byte.
-    pub fn touched(&self, hosts: &Hosts) -> Vec<String> {
-        let now = Self::on(hosts, |_, _| false);
+    pub fn touched(&self, files: Files) -> Vec<String> {
+        let now = Self::on(files, |_, _| false);
         let domains = self.domains.iter().filter(|(at, was)| now.domains.get(at) != Some(was)).map(|(at, _)| at);
         let volumes = self.volumes.iter().filter(|(at, was)| now.volumes.get(at) != Some(was)).map(|(at, _)| at);
         domains.chain(volumes).map(|(zone, name)| format!("{zone}/{name}")).collect()

@@ -27,6 +27,8 @@ const TWO: &[&str] = &["h1", "h2"];
 
 const A: Proxy = Proxy::new("a", "h1", "blank");
 const OTHER_PORT: Proxy = Proxy { port: 8080, more: ("{site: prague}", true), ..A };
+/// Two machines cannot have its address, so that the old one goes first.
+const STATIC: Proxy = Proxy { network: "{addresses: [192.0.2.17/24], gateway: 192.0.2.1}", ..A };
 
 pub const KINDS: &[Kind] = &[
     Kind { name: "create, without a base image there", before: &[], after: &[A], ..PLAIN },
@@ -45,8 +47,30 @@ pub const KINDS: &[Kind] = &[
     },
     Kind { name: "update of a mark", before: &[A], after: &[OTHER_PORT], ..PLAIN },
     Kind { name: "replace", before: &[A], after: &[Proxy { user_data: "two", ..A }], drain: "0s", ..PLAIN },
+    Kind {
+        name: "replace, with a drain",
+        before: &[A],
+        after: &[Proxy { user_data: "two", ..A }],
+        // Its guest obeys at once; a longer time would change nothing but how long a broken test takes.
+        drain: "1s",
+        ..PLAIN
+    },
     Kind { name: "delete", before: &[A], after: &[], ..PLAIN },
+    Kind {
+        name: "delete of a machine that is defined no more",
+        before: &[A],
+        after: &[],
+        meddle: |hosts| undefine(hosts, "h1", "a"),
+        ..PLAIN
+    },
     Kind { name: "move to another host", zones: TWO, before: &[A], after: &[Proxy { zone: "h2", ..A }], ..PLAIN },
+    Kind {
+        name: "move with a static address",
+        zones: TWO,
+        before: &[STATIC],
+        after: &[Proxy { zone: "h2", ..STATIC }],
+        ..PLAIN
+    },
     Kind { name: "prune of a base image", before: &[A], after: &[], meddle: unused, line: Line::prune, ..PLAIN },
     Kind {
         name: "everything at once, on two hosts",
@@ -120,7 +144,7 @@ impl Kind {
     }
 }
 
-fn switch_off(hosts: &Hosts, zone: &str, proxy: &str) {
+pub fn switch_off(hosts: &Hosts, zone: &str, proxy: &str) {
     let name = instance(FLEET, zone, proxy);
     hosts.each(|at, world| {
         if at == zone {
@@ -132,6 +156,19 @@ fn switch_off(hosts: &Hosts, zone: &str, proxy: &str) {
                     live_xml: None,
                     ..domain.clone()
                 };
+            });
+        }
+    });
+}
+
+/// Somebody undefines a machine while it runs: it is gone once it is off, and its mark with it.
+fn undefine(hosts: &Hosts, zone: &str, proxy: &str) {
+    let name = instance(FLEET, zone, proxy);
+    hosts.each(|at, world| {
+        if at == zone {
+            world.edit(|host| {
+                let domain = host.domains.iter_mut().find(|domain| domain.name == name).expect("the machine");
+                (domain.persistent, domain.autostart, domain.nvram) = (false, false, false);
             });
         }
     });

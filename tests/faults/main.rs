@@ -13,6 +13,7 @@ mod ground;
 mod kinds;
 mod many;
 mod matrix;
+mod partial;
 mod point;
 mod rivals;
 mod run;
@@ -32,13 +33,14 @@ fn main() -> std::process::ExitCode {
             format!("l31_r02_every_fault_of_a_run_is_mended_by_the_next_one::{}", kind.name.replace([' ', ','], "_"));
         Trial::test(name, move || struck(at))
     });
-    let rivals = rivals::TRIALS.iter().chain(many::TRIALS).chain(ends::TRIALS).map(|(name, trial)| {
-        let trial = *trial;
-        Trial::test(*name, move || {
-            trial();
-            Ok(())
-        })
-    });
+    let rivals =
+        rivals::TRIALS.iter().chain(many::TRIALS).chain(ends::TRIALS).chain(partial::TRIALS).map(|(name, trial)| {
+            let trial = *trial;
+            Trial::test(*name, move || {
+                trial();
+                Ok(())
+            })
+        });
     let table = Trial::test("the_table_of_the_documentation_is_current", document::current);
     libtest_mimic::run(&arguments, trials.chain(rivals).chain([table]).collect()).exit_code()
 }

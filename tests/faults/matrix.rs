@@ -1,5 +1,6 @@
 //! Strikes the run of a kind at every moment, lets one plain run follow, and compares what is there
-//! with what the same story leaves when nothing fails.
+//! with what the same story leaves when nothing fails. Where the struck run left everything as it was, or
+//! as it should be, the plain run is the one that the story without a fault has told already.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,12 +9,12 @@ use std::thread;
 
 use jiff::SignedDuration;
 
-use crate::ground::{FLEET, Foreign, Hosts, lock};
+use crate::ground::{FLEET, Foreign, Hosts, lock, locks};
 use crate::kinds::{KINDS, Kind, Story};
 use crate::point::{Ambush, Asked, Fault, Point, points};
 use crate::run::{Line, look, run, whole};
 use crate::shape::{Before, Shape, held, is_base, is_proof, machines, shape, without};
-use egress_plan::provider::libvirt::host::recorded::{Called, World};
+use egress_plan::provider::libvirt::host::recorded::{Called, RecordedDomain, RecordedHost, RecordedVolume, World};
 use egress_plan::provider::libvirt::naming::{BaseName, LockName, ProofName, parse_disk};
 
 /// Longer than a lock lives.
@@ -44,6 +45,8 @@ pub struct Row {
 /// A story without a fault, to compare with.
 struct Clean {
     story: Story,
+    /// Each host as the story began, but for locks.
+    begin: Vec<(Vec<RecordedDomain>, Vec<RecordedVolume>)>,
     foreign: Foreign,
     before: Before,
     code: Result<u8, String>,
@@ -62,6 +65,13 @@ struct Found {
     runs: usize,
     spare: usize,
     wrong: Vec<String>,
+}
+
+impl Found {
+    fn touch(&mut self, touched: &[String], wrong: &mut Vec<String>) {
+        self.touched = touched.len();
+        wrong.extend((!touched.is_empty()).then(|| format!("touched {touched:?}")));
+    }
 }
 
 /// The row of a kind; told once, whoever asks.
@@ -114,7 +124,7 @@ impl Clean {
                 || ProofName::parse(name).is_some()
                 || LockName::parse(name).is_some()
         };
-        let foreign = Foreign::on(&hosts, ours);
+        let foreign = Foreign::on(hosts.files(), ours);
         assert!(foreign.count() >= 12, "{}: only {} things of others are there", kind.name, foreign.count());
         let (calls, opens) = so_far(&hosts);
         let code = whole(&story.line, &story.wanted, &hosts).code();
@@ -123,11 +133,19 @@ impl Clean {
             .map(|zone| Asked { calls: all[zone][calls[zone].len()..].to_vec(), opens: opened[zone] - opens[zone] });
         let asked: Vec<Asked> = asked.collect();
         hosts.pass(LOCK_IS_OVER);
-        assert_eq!(foreign.touched(&hosts), Vec::<String>::new(), "{}", kind.name);
+        assert_eq!(foreign.touched(hosts.files()), Vec::<String>::new(), "{}", kind.name);
         let (observed, plan) = look(&story.wanted, &hosts);
         assert!(!plan.has_changes(), "{}: a second look still finds something to do: {plan:#?}", kind.name);
-        let end = shape(&hosts, &observed, &foreign, &before);
-        let mut clean = Self { story, foreign, before, code, shape: end, held: held(&plan), pruned: Shape::new() };
+        let end = shape(&hosts.files(), &observed, &foreign, &before);
+        let begin = story.begin.iter().map(|world| untimed(&world.to_file())).collect();
+        let mut clean =
+            Self { story, begin, foreign, before, code, shape: end, held: held(&plan), pruned: Shape::new() };
+        // One run more does nothing, so that it can be spared wherever it would find the same.
+        assert_eq!(whole(&clean.story.line, &clean.story.wanted, &hosts).code(), clean.code, "{}", kind.name);
+        let (observed, plan) = look(&clean.story.wanted, &hosts);
+        assert!(!plan.has_changes() && held(&plan) == clean.held, "{}: {plan:#?}", kind.name);
+        assert_eq!(shape(&hosts.files(), &observed, &clean.foreign, &clean.before), clean.shape, "{}", kind.name);
+        assert_eq!(clean.foreign.touched(hosts.files()), Vec::<String>::new(), "{}", kind.name);
         assert!(clean.code == Ok(3) || clean.code == Ok(0), "{}: {:?}", kind.name, clean.code);
         clean.pruned = clean.prune(&hosts);
         (clean, asked)
@@ -139,7 +157,7 @@ impl Clean {
         let end = whole(&Line::prune(), &self.story.wanted, hosts);
         assert_eq!(end.code(), Ok(0), "{end:?}");
         let (observed, _) = look(&self.story.wanted, hosts);
-        shape(hosts, &observed, &self.foreign, &self.before)
+        shape(&hosts.files(), &observed, &self.foreign, &self.before)
     }
 
     /// Tells the story with a fault.
@@ -147,10 +165,10 @@ impl Clean {
         let Story { wanted, line, begin, .. } = &self.story;
         let hosts = Hosts::from(wanted, begin);
         let meanwhile = {
-            let (line, wanted, hosts, expected) = (line.clone(), wanted.clone(), hosts.clone(), self.code.clone());
+            let (line, wanted, hosts) = (line.clone(), wanted.clone(), hosts.clone());
             move || {
                 hosts.pass(LOCK_IS_OVER);
-                assert_eq!(whole(&line, &wanted, &hosts).code(), expected, "the run that took over");
+                whole(&line, &wanted, &hosts).code()
             }
         };
         let ambush = Ambush::lay(point, &hosts, meanwhile);
@@ -166,8 +184,42 @@ impl Clean {
         {
             wrong.push(bug);
         }
+        if point.fault == Fault::Suspended {
+            let code = ambush.meanwhile();
+            wrong.extend((code.as_ref() != Some(&self.code)).then(|| format!("the run that took over: {code:?}")));
+        }
+        // Before any lock has run out.
+        let files = hosts.files();
+        let locks = locks(&files);
+        wrong.extend((locks > 0 && gives_back(point)).then(|| format!("{locks} locks were not given back")));
+        let untouched: Vec<bool> =
+            files.iter().zip(&self.begin).map(|((_, file), begin)| untimed(file) == *begin).collect();
+        let said_done = end.code() == self.code;
+        // A run that could not see one of its hosts ends as one does that holds something back.
+        let lost_a_host = self.code == Ok(3) && begin.len() > 1 && untouched[point.zone];
+        hosts.pass(LOCK_IS_OVER);
+        if said_done && !lost_a_host {
+            // Nothing is left to the next one.
+            let (observed, plan) = look(wanted, &hosts);
+            let (held, end) = (held(&plan), shape(&files, &observed, &self.foreign, &self.before));
+            let done =
+                !plan.has_changes() && held == self.held && (matches!(line, Line::Apply(_)) || end == self.shape);
+            if !done {
+                wrong.push(format!("it said that it was done; {} actions are left, held {held:?}", plan.actions.len()));
+            }
+            if done && locks == 0 && end == self.shape {
+                // A plain run has nothing to do there, as after the story without a fault.
+                found.touch(&self.foreign.touched(files), &mut wrong);
+                found.wrong = wrong;
+                return found;
+            }
+        } else if locks == 0 && !untouched.contains(&false) {
+            // What follows is the story without a fault.
+            found.runs = 1;
+            found.wrong = wrong;
+            return found;
+        }
         let (observed, plan) = loop {
-            hosts.pass(LOCK_IS_OVER);
             found.runs += 1;
             let code = whole(line, wanted, &hosts).code();
             if code != self.code {
@@ -177,12 +229,14 @@ impl Clean {
             if !plan.has_changes() && held(&plan) == self.held || found.runs == MOST_RUNS {
                 break (observed, plan);
             }
+            hosts.pass(LOCK_IS_OVER);
         };
         wrong.extend((found.runs > 1).then(|| format!("{} runs were needed", found.runs)));
         wrong.extend(plan.has_changes().then(|| "there is still something to do".to_owned()));
         let held = held(&plan);
         wrong.extend((held != self.held).then(|| format!("held {held:?}")));
-        let end = shape(&hosts, &observed, &self.foreign, &self.before);
+        let mut files = hosts.files();
+        let end = shape(&files, &observed, &self.foreign, &self.before);
         let (missing, more) = (without(&self.shape, &end), without(&end, &self.shape));
         // A base image that nothing vouches for is not used, and one that a run proved after another one
         // took over is as good as the other's; both go with `images prune`.
@@ -195,17 +249,34 @@ impl Clean {
         found.spare = debris.iter().filter(|line| is_base(line)).count();
         if !debris.is_empty() {
             let left = self.prune(&hosts);
+            files = hosts.files();
             let differs = (without(&left, &self.pruned), without(&self.pruned, &left));
             wrong.extend((differs != (vec![], vec![])).then(|| format!("after images prune: {differs:?}")));
         }
-        let touched = self.foreign.touched(&hosts);
-        (found.lost, found.leaked, found.touched) = (missing.len(), leaked.len(), touched.len());
+        found.touch(&self.foreign.touched(files), &mut wrong);
+        (found.lost, found.leaked) = (missing.len(), leaked.len());
         wrong.extend((!missing.is_empty()).then(|| format!("lost {missing:?}")));
         wrong.extend((!leaked.is_empty()).then(|| format!("leaked {leaked:?}")));
-        wrong.extend((!touched.is_empty()).then(|| format!("touched {touched:?}")));
         found.wrong = wrong;
         found
     }
+}
+
+/// Whether a run that is struck so gives its locks back at once. Only after a call that may have
+/// changed something and whose answer was lost does it leave them, and a dead one does. One that is cut
+/// off between making its lock and looking for others' cannot remove it over the dead connection.
+fn gives_back(point: &Point) -> bool {
+    match point.fault {
+        Fault::Refused => true,
+        Fault::Cut => !point.changes && !point.locking,
+        _ => false,
+    }
+}
+
+/// What is on a host, but for its locks and its clock.
+fn untimed(file: &RecordedHost) -> (Vec<RecordedDomain>, Vec<RecordedVolume>) {
+    let is_lock = |volume: &&RecordedVolume| LockName::parse(&volume.name).is_some();
+    (file.domains.clone(), file.pool.volumes.iter().filter(|volume| !is_lock(volume)).cloned().collect())
 }
 
 /// Whether a domain of this name is a machine of the fleet: of a proxy that is wanted, or that the

@@ -1,12 +1,13 @@
 //! Where a run is struck, and by what.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use egress_plan::provider::libvirt::host::calls::{CallError, code, part};
 use egress_plan::provider::libvirt::host::recorded::{Called, Effect, OPEN, Rule};
+use egress_plan::provider::libvirt::naming::LockName;
 use tokio::sync::Notify;
 
 use crate::ground::{Hosts, lock};
@@ -47,12 +48,15 @@ pub struct Point {
     pub nth: u64,
     pub call: &'static str,
     pub object: String,
+    pub changes: bool,
+    /// Whether it is the look for other runs' locks, right after the run made its own.
+    pub locking: bool,
     pub fault: Fault,
 }
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { zone, nth, call, object, fault } = self;
+        let Self { zone, nth, call, object, fault, .. } = self;
         write!(f, "{fault:?} at call {nth} of host {}: {call} {object}", zone + 1)
     }
 }
@@ -67,19 +71,40 @@ pub struct Asked {
 pub fn points(asked: &[Asked], changes_only: bool) -> Vec<Point> {
     let mut points = Vec::new();
     for (zone, Asked { calls, opens }) in asked.iter().enumerate() {
+        let mut made_lock = false;
         for (nth, called) in (1..).zip(calls) {
+            let locking = std::mem::replace(
+                &mut made_lock,
+                called.call == "create_volume" && LockName::parse(&called.object).is_some(),
+            );
             let faults: &[Fault] = match (called.changes, changes_only) {
                 (true, _) => &CHANGES,
                 (false, true) => &[],
                 (false, false) => &READS,
             };
             let uploads: &[Fault] = if called.call == "upload" { &UPLOADS } else { &[] };
-            let point =
-                |fault: &Fault| Point { zone, nth, call: called.call, object: called.object.clone(), fault: *fault };
+            let (call, changes) = (called.call, called.changes);
+            let point = |fault: &Fault| Point {
+                zone,
+                nth,
+                call,
+                object: called.object.clone(),
+                changes,
+                locking,
+                fault: *fault,
+            };
             points.extend(faults.iter().chain(uploads).map(point));
         }
         let opens = if changes_only { 0 } else { *opens };
-        let open = |nth| Point { zone, nth, call: OPEN, object: String::new(), fault: Fault::Cut };
+        let open = |nth| Point {
+            zone,
+            nth,
+            call: OPEN,
+            object: String::new(),
+            changes: false,
+            locking: false,
+            fault: Fault::Cut,
+        };
         points.extend((1..=opens).map(open));
     }
     points
@@ -89,12 +114,18 @@ pub fn points(asked: &[Asked], changes_only: bool) -> Vec<Point> {
 pub struct Ambush {
     pub killed: Arc<Notify>,
     sprung: Arc<AtomicBool>,
+    meanwhile: Arc<Mutex<Option<Code>>>,
 }
 
+/// An exit code, or why there is none.
+type Code = Result<u8, String>;
+
 impl Ambush {
-    /// Sets the rules for a point. `meanwhile` is what goes on while a run is suspended.
-    pub fn lay(point: &Point, hosts: &Hosts, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
+    /// Sets the rules for a point. `meanwhile` is what goes on while a run is suspended: another run,
+    /// to its end.
+    pub fn lay(point: &Point, hosts: &Hosts, meanwhile: impl Fn() -> Code + Send + Sync + 'static) -> Self {
         let (killed, sprung) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+        let came = Arc::<Mutex<Option<Code>>>::default();
         let worlds: Vec<_> = hosts.worlds().map(|(_, world)| Arc::clone(world)).collect();
         let struck = Arc::clone(&worlds[point.zone]);
         let rule = |effect: Effect| {
@@ -136,15 +167,23 @@ impl Ambush {
                 rule(Effect::CutUpload(1));
             }
             Fault::Suspended => {
-                let meanwhile = Arc::new(meanwhile);
+                let (meanwhile, slot) = (Arc::new(meanwhile), Arc::clone(&came));
                 rule(Effect::Before(Arc::new(move || {
                     // A run has a runtime of its own, which no thread of another one may enter.
                     let other = Arc::clone(&meanwhile);
-                    thread::spawn(move || other()).join().expect("the other run does not panic");
+                    let code = thread::spawn(move || other()).join();
+                    // A panic here would be one of the struck run's steps, which is a failure like others.
+                    *slot.lock().expect("nobody panics with it") =
+                        Some(code.unwrap_or_else(|_| Err("the run that took over panicked".to_owned())));
                 })));
             }
         }
-        Self { killed, sprung }
+        Self { killed, sprung, meanwhile: came }
+    }
+
+    /// How the run ended that took over, if one did.
+    pub fn meanwhile(&self) -> Option<Code> {
+        self.meanwhile.lock().expect("nobody panics with it").take()
     }
 
     /// Whether the run came by.

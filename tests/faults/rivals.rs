@@ -10,12 +10,12 @@ use std::thread;
 
 use egress_plan::load::Loaded;
 use egress_plan::plan::HostState;
-use egress_plan::provider::libvirt::host::recorded::{Effect, Rule, World};
+use egress_plan::provider::libvirt::host::recorded::{Called, Effect, Rule, World};
 use egress_plan::provider::libvirt::naming::LockName;
 use jiff::SignedDuration;
 use tokio::sync::Notify;
 
-use crate::ground::{FLEET, Ground, Hosts, Proxy};
+use crate::ground::{FLEET, Ground, Hosts, Proxy, locks};
 use crate::run::{End, Line, look, run, whole};
 
 pub type Trial = (&'static str, fn());
@@ -51,13 +51,13 @@ impl Scene {
     }
 
     /// What a run calls when nobody is in its way.
-    fn calls(&self) -> Vec<&'static str> {
+    fn calls(&self) -> Vec<Called> {
         let hosts = Hosts::from(&self.wanted, &self.begin);
         let mut before = 0;
         hosts.each(|_, world| before = world.calls().len());
         assert_eq!(whole(&Line::apply(), &self.wanted, &hosts).code(), Ok(0));
         let mut calls = Vec::new();
-        hosts.each(|_, world| calls.extend(world.calls()[before..].iter().map(|called| called.call)));
+        hosts.each(|_, world| calls.extend_from_slice(&world.calls()[before..]));
         calls
     }
 
@@ -110,15 +110,6 @@ fn count(hosts: &Hosts, call: &str) -> usize {
     count
 }
 
-/// Lock volumes that are there.
-fn locks(hosts: &Hosts) -> usize {
-    let mut count = 0;
-    hosts.each(|_, world| {
-        count += world.to_file().pool.volumes.iter().filter(|volume| LockName::parse(&volume.name).is_some()).count();
-    });
-    count
-}
-
 fn one_fleet() {
     let scene = Scene::new();
     let mut locked = 0;
@@ -130,7 +121,7 @@ fn one_fleet() {
         assert!(matches!(second, Ok(0 | 6)), "{context}: {second:?}");
         locked += u64::from(second == Ok(6));
         // Whoever came second made nothing.
-        assert_eq!((count(&hosts, "define"), locks(&hosts)), (1, 0), "{context}");
+        assert_eq!((count(&hosts, "define"), locks(&hosts.files())), (1, 0), "{context}");
         settled(&scene.wanted, &hosts, &context);
     }
     assert!(locked > scene.last() / 2, "the lock was in the way only {locked} times");
@@ -145,7 +136,7 @@ fn both_wait() {
             let runs = [(); 2].map(|()| scope.spawn(|| whole(&line, &scene.wanted, &hosts).code()));
             assert_eq!(runs.map(|run| run.join().expect("a run")), [Ok(0), Ok(0)]);
         });
-        assert_eq!((count(&hosts, "define"), locks(&hosts)), (1, 0));
+        assert_eq!((count(&hosts, "define"), locks(&hosts.files())), (1, 0));
         settled(&scene.wanted, &hosts, "both waited");
     }
 }
@@ -160,7 +151,7 @@ fn two_fleets() {
         assert_eq!((first.code(), second), (Ok(0), Ok(0)), "{context}");
         settled(&scene.wanted, &hosts, &context);
         settled(&theirs, &hosts, &context);
-        assert_eq!(locks(&hosts), 0, "{context}");
+        assert_eq!(locks(&hosts.files()), 0, "{context}");
     }
 }
 
@@ -224,7 +215,7 @@ fn opposite_order() {
         [forth.join().expect("a run"), back.join().expect("a run")]
     });
     assert_eq!(ends, [Ok(0), Ok(0)]);
-    assert_eq!((locks(&a), locks(&b)), (0, 0));
+    assert_eq!((locks(&a.files()), locks(&b.files())), (0, 0));
     // Both met: somebody had to give a lock back and take it again.
     assert!(count(&a, "create_volume") + count(&b, "create_volume") > 4);
 }
@@ -243,13 +234,22 @@ fn clocks() {
         let skewed = Scene { begin: hosts.snapshot(), ..scene };
         for (seconds, code) in [(0, 6), (280, 6), (301, 0)] {
             let wanted = skewed.wanted.clone();
-            // Held at its first change after the lock was taken.
-            let nth = skewed.last() - 4;
-            let (_, _, second) = skewed.held(nth, move |hosts| {
+            // Held at its first change after it made its lock, counted from 1.
+            let calls = skewed.calls();
+            let mut changes = (1..).zip(&calls).filter(|(_, called)| called.changes);
+            let (_, lock) = changes.next().expect("the lock");
+            assert!(LockName::parse(&lock.object).is_some(), "{lock:?}");
+            let (nth, _) = changes.next().expect("a change");
+            let (hosts, first, second) = skewed.held(nth, move |hosts| {
                 hosts.pass(SignedDuration::from_secs(seconds));
                 whole(&Line::apply(), &wanted, hosts).code()
             });
-            assert_eq!(second, Ok(code), "{minutes} minutes apart, {seconds} s later");
+            let context = format!("{minutes} minutes apart, {seconds} s later");
+            assert_eq!(second, Ok(code), "{context}");
+            // Whoever has the lock does the work, and the other one says that it did not.
+            assert_eq!(first.code(), Ok(if code == 0 { 7 } else { 0 }), "{context}");
+            assert_eq!((count(&hosts, "define"), locks(&hosts.files())), (1, 0), "{context}");
+            settled(&skewed.wanted, &hosts, &context);
         }
     }
 }
@@ -258,7 +258,7 @@ fn fenced() {
     let scene = Scene::new();
     let calls = scene.calls();
     // Calls are counted from 1, and the look at the lock is the one before.
-    let look = calls.iter().position(|call| *call == "find_domain").expect("a look before the create");
+    let look = calls.iter().position(|called| called.call == "find_domain").expect("a look before the create");
     let nth = u64::try_from(look).expect("few calls");
     // It stands still at its look at the lock, right before the create.
     let wanted = scene.wanted.clone();

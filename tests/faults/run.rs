@@ -1,7 +1,7 @@
 //! Runs of the program in this process: what `apply` and `images prune` do, on hosts in memory.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use egress_plan::cli::{ApplyArgs, Cli, Command, ImagesCommand, ImagesPruneArgs};
@@ -24,11 +24,16 @@ pub enum Line {
 
 impl Line {
     pub fn apply() -> Self {
-        Self::typed("apply --auto-approve --simulate --lock-timeout 0s")
+        // Read once: a command line takes longer to read than a look at a host.
+        static LINE: LazyLock<Line> =
+            LazyLock::new(|| Line::typed("apply --auto-approve --simulate --lock-timeout 0s"));
+        LINE.clone()
     }
 
     pub fn prune() -> Self {
-        Self::typed("images prune --auto-approve --simulate --lock-timeout 0s")
+        static LINE: LazyLock<Line> =
+            LazyLock::new(|| Line::typed("images prune --auto-approve --simulate --lock-timeout 0s"));
+        LINE.clone()
     }
 
     /// The command that somebody types. Its files are not looked at: what they come to is given.
@@ -136,18 +141,23 @@ pub fn check(loaded: &Loaded, hosts: &Hosts) -> CheckReport {
     report
 }
 
-/// What `diff` sees and plans. It takes no lock and changes nothing.
-pub fn look(loaded: &Loaded, hosts: &Hosts) -> (Observed, Plan) {
+/// What a run sees of its hosts when it looks that deep.
+pub fn observe(loaded: &Loaded, hosts: &Hosts, depth: Depth) -> Observed {
     let Line::Apply(args) = Line::apply() else { panic!("another command") };
     let (signals, context) = (Signals::default(), context());
     let fleet = Fleet::over(&run::apply::setup(&args, loaded, &signals), vec![Arc::clone(&hosts.0)], &context);
     let fleet = fleet.unwrap_or_else(|failure| panic!("{failure:?}"));
-    let runtime = runtime();
-    let observed = runtime.block_on(async {
-        let observed = fleet.observe(Depth::Plan, &BTreeMap::new()).await;
+    runtime().block_on(async {
+        let observed = fleet.observe(depth, &BTreeMap::new()).await;
         fleet.close().await;
         observed
-    });
+    })
+}
+
+/// What `diff` sees and plans. It takes no lock and changes nothing.
+pub fn look(loaded: &Loaded, hosts: &Hosts) -> (Observed, Plan) {
+    let Line::Apply(args) = Line::apply() else { panic!("another command") };
+    let observed = observe(loaded, hosts, Depth::Plan);
     let mut loaded = loaded.clone();
     loaded.settle(&observed);
     let policy = planning::policy(loaded.policy, &args.planning, args.selection.selection(), &loaded.desired, None)

@@ -8,7 +8,7 @@ use egress_plan::provider::libvirt::host::recorded::{RecordedDomain, RecordedVol
 use egress_plan::provider::libvirt::naming::{BaseName, LockName, ProofName, parse_disk};
 use uuid::Uuid;
 
-use crate::ground::{Foreign, Hosts};
+use crate::ground::{Files, Foreign, Hosts};
 
 /// Sorted lines, one for each thing of the fleet; a thing that is there twice is told twice.
 pub type Shape = Vec<String>;
@@ -29,12 +29,11 @@ pub fn machines(hosts: &Hosts) -> Before {
 
 /// Everything of the fleet, and what a look at it says: which machine is still the one of before, its
 /// mark, its disks.
-pub fn shape(hosts: &Hosts, observed: &Observed, foreign: &Foreign, before: &Before) -> Shape {
+pub fn shape(files: &Files, observed: &Observed, foreign: &Foreign, before: &Before) -> Shape {
     let mut lines = Shape::new();
-    hosts.each(|zone, world| {
-        let file = world.to_file();
+    for (zone, file) in files {
         for domain in file.domains.iter().filter(|domain| !foreign.has(zone, &domain.name)) {
-            let same = before.get(&(zone.to_owned(), domain.name.clone())) == domain.uuid.as_ref();
+            let same = before.get(&(zone.clone(), domain.name.clone())) == domain.uuid.as_ref();
             let kept = if same { "as it was" } else { "new" };
             lines.push(format!(
                 "{zone}: machine {} {:?} persistent={} autostart={} {kept}",
@@ -44,7 +43,7 @@ pub fn shape(hosts: &Hosts, observed: &Observed, foreign: &Foreign, before: &Bef
         for volume in file.pool.volumes.iter().filter(|volume| !foreign.has(zone, &volume.name)) {
             lines.push(format!("{zone}: {}", told(volume, &file.domains)));
         }
-    });
+    }
     for (place, state) in &observed.hosts {
         let HostState::Known(view) = state else {
             lines.push(format!("{place}: unknown {state:?}"));

@@ -222,6 +222,18 @@ impl Bench {
         self.ground.save(self, machine);
     }
 
+    pub fn squat(&self, machine: &str) {
+        self.ground.squat(self, machine);
+    }
+
+    pub fn told(&self, machine: &str) -> String {
+        self.ground.told(self, machine)
+    }
+
+    pub fn evict(&self, machine: &str) {
+        self.ground.evict(self, machine);
+    }
+
     pub fn remove_file(&self, file: &str) {
         self.ground.remove_file(self, file);
     }

@@ -30,4 +30,13 @@ pub trait Ground: Send + Sync {
 
     /// Removes a file from the store.
     fn remove_file(&self, bench: &Bench, file: &str);
+
+    /// Makes a running machine of somebody else's that has this name. It has no mark and no disk.
+    fn squat(&self, bench: &Bench, machine: &str);
+
+    /// All that the host tells of a machine, whoever's it is.
+    fn told(&self, bench: &Bench, machine: &str) -> String;
+
+    /// Removes a machine of somebody else's.
+    fn evict(&self, bench: &Bench, machine: &str);
 }

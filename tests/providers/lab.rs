@@ -24,9 +24,9 @@ fn tool(program: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn virsh(args: &[&str]) {
+fn virsh(args: &[&str]) -> String {
     let uri = format!("qemu+unix:///system?socket={}", lab("LAB_SOCKET"));
-    tool("virsh", &[&["--quiet", "-c", &uri], args].concat());
+    tool("virsh", &[&["--quiet", "-c", &uri], args].concat())
 }
 
 fn pool() -> PathBuf {
@@ -86,5 +86,27 @@ impl Ground for Lab {
 
     fn remove_file(&self, _: &Bench, file: &str) {
         virsh(&["vol-delete", file, "--pool", &lab("LAB_POOL_A")]);
+    }
+
+    fn squat(&self, _: &Bench, machine: &str) {
+        let xml = format!(
+            "<domain type='qemu'><name>{machine}</name><memory unit='MiB'>64</memory>\
+             <os><type arch='x86_64'>hvm</type></os></domain>"
+        );
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), xml).expect("written");
+        virsh(&["define", file.path().to_str().expect("a path of text")]);
+        virsh(&["start", machine]);
+    }
+
+    fn told(&self, _: &Bench, machine: &str) -> String {
+        [&["domstate"][..], &["dumpxml"], &["dumpxml", "--inactive"]]
+            .map(|command| virsh(&[command, &[machine]].concat()))
+            .concat()
+    }
+
+    fn evict(&self, _: &Bench, machine: &str) {
+        virsh(&["destroy", machine]);
+        virsh(&["undefine", machine]);
     }
 }

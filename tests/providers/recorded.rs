@@ -71,4 +71,22 @@ impl Ground for Recorded {
     fn remove_file(&self, bench: &Bench, file: &str) {
         edit(bench, |host| host.pool.volumes.retain(|volume| volume.name != file));
     }
+
+    fn squat(&self, bench: &Bench, machine: &str) {
+        let squatter = serde_json::json!({"name": machine, "state": "running"});
+        edit(bench, |host| host.domains.push(serde_json::from_value(squatter).expect("a domain")));
+    }
+
+    fn told(&self, bench: &Bench, machine: &str) -> String {
+        let mut told = Vec::new();
+        edit(bench, |host| {
+            let named = host.domains.iter().filter(|domain| domain.name == machine);
+            told = named.map(|domain| serde_json::to_string(domain).expect("JSON")).collect();
+        });
+        told.join("\n")
+    }
+
+    fn evict(&self, bench: &Bench, machine: &str) {
+        edit(bench, |host| host.domains.retain(|domain| domain.name != machine));
+    }
 }

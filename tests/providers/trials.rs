@@ -17,6 +17,8 @@ pub const TRIALS: &[Test] = &[
     ("an_image_is_brought_once", image),
     ("create_makes_a_running_machine_of_ours", create),
     ("create_that_was_done_is_found_done", create_again),
+    ("l50_a_machine_that_is_made_again_is_another_one", create_anew),
+    ("l50_somebody_elses_running_machine_of_the_wanted_name_is_not_taken_over", squatted),
     ("start_switches_on_and_keeps_the_machine", start),
     ("start_that_was_done_is_found_done", start_again),
     ("update_writes_the_mark_and_nothing_else", update),
@@ -91,6 +93,41 @@ fn create_again(bench: &mut Bench) {
     assert!(again.already);
     assert_eq!(again.uuid, first.uuid);
     bench.machine();
+    bench.unlock();
+}
+
+fn create_anew(bench: &mut Bench) {
+    let one = manifest("p1", 3128, "one");
+    let first = bench.with_machine(one.clone());
+    let files = bench.files(&first.name);
+    bench.want(&[]);
+    bench.done(&bench.planned("delete"));
+    bench.want(&[one]);
+    bench.done(&bench.planned("create"));
+    let second = bench.machine();
+    assert_eq!(second.name, first.name);
+    assert_ne!(second.uuid, first.uuid);
+    let now = bench.files(&second.name);
+    assert!(now.len() == files.len() && now.iter().all(|file| !files.contains(file)), "{files:?} then {now:?}");
+    bench.settled();
+    bench.unlock();
+}
+
+fn squatted(bench: &mut Bench) {
+    bench.want(&[manifest("p1", 3128, "one")]);
+    bench.lock();
+    let action = bench.planned("create");
+    let name = &action.instance;
+    bench.squat(name);
+    let before = bench.told(name);
+    assert_eq!(class(bench.act(&action)).0, Class::Changed);
+    assert_eq!(bench.told(name), before);
+    // Nothing was made beside it, and the next plan leaves it alone.
+    assert_eq!(bench.files(name), [""; 0]);
+    assert!(bench.look().instances.is_empty());
+    let plan = bench.plan();
+    assert!(plan.actions.is_empty() && plan.is_incomplete(), "{plan:#?}");
+    bench.evict(name);
     bench.unlock();
 }
 

@@ -89,13 +89,9 @@ fn verdict(error: &CallError) -> (Class, Reason, Option<&'static str>) {
             Reason::VirtualizationUnavailable,
             Some("add cpu: {disable: [arch-capabilities]} to the host in the config"),
         ),
-        code::INTERNAL_ERROR if text.contains("Permission denied") => (
-            Class::Transient,
-            Reason::APIError,
-            Some(
-                "QEMU may not open a file: each part of the pool's path needs to be readable by its user, and AppArmor or SELinux must know the path",
-            ),
-        ),
+        // QEMU's own words when it cannot open a file, or libvirt's when it tried as QEMU's user before.
+        code::INTERNAL_ERROR if text.contains("Permission denied") => may_not_open(),
+        code::SYSTEM_ERROR if text.contains("storage file") && text.contains("Permission denied") => may_not_open(),
         _ => (Class::Transient, Reason::TransientError, None),
     }
 }
@@ -103,6 +99,17 @@ fn verdict(error: &CallError) -> (Class, Reason, Option<&'static str>) {
 /// Whether a volume's file is in the pool's folder already and the pool knows nothing of it.
 pub(super) fn is_unseen_file(error: &CallError) -> bool {
     error.code == code::OPERATION_INVALID && error.message.contains("already exists")
+}
+
+/// A file of a machine that the host's rules keep from QEMU.
+fn may_not_open() -> (Class, Reason, Option<&'static str>) {
+    (
+        Class::Transient,
+        Reason::APIError,
+        Some(
+            "QEMU may not open a file: each part of the pool's path needs to be readable by its user, and AppArmor or SELinux must know the path",
+        ),
+    )
 }
 
 /// Whether the pool was busy with another client's job (R9): it is free again in a moment.
@@ -142,12 +149,34 @@ mod tests {
             (9, 10, "Unable to find any firmware to satisfy 'efi'", Class::Transient, Reason::FirmwareNotFound),
             (1, 10, "failed to set MSR 0x10a", Class::Permanent, Reason::VirtualizationUnavailable),
             (1, 18, "pool 'p' has asynchronous jobs running.", Class::Transient, Reason::TransientError),
+            (1, 10, "Could not open '/p/d.qcow2': Permission denied", Class::Transient, Reason::APIError),
+            (
+                38,
+                18,
+                "Cannot access storage file '/p/d.qcow2' (as uid:64055, gid:108): Permission denied",
+                Class::Transient,
+                Reason::APIError,
+            ),
+            (38, 7, "Failed to connect socket: Permission denied", Class::Transient, Reason::TransientError),
             (9999, 9999, "whatever", Class::Transient, Reason::TransientError),
         ];
         for (code, domain, text, class, reason) in table {
             let failure = classify("try", "it", &error(code, domain, text));
             assert_eq!((failure.class, failure.reason), (class, reason), "{code}/{domain} {text}");
         }
+    }
+
+    #[test]
+    fn r11_a_file_that_qemu_may_not_open_is_told_with_what_may_keep_it_from_it() {
+        for (code, text) in [
+            (1, "qemu unexpectedly closed the monitor: Could not open '/p/d.qcow2': Permission denied"),
+            (38, "Cannot access storage file '/p/d.qcow2' (as uid:64055, gid:108): Permission denied"),
+        ] {
+            let hint = classify("start", "d", &error(code, 10, text)).hint.unwrap_or_default();
+            assert!(hint.contains("AppArmor") && hint.contains("pool's path"), "{text}: {hint}");
+        }
+        let other = classify("list", "", &error(38, 7, "Failed to connect socket: Permission denied"));
+        assert_eq!(other.hint, None, "it is about no file of a machine");
     }
 
     #[test]

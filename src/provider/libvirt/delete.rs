@@ -67,6 +67,7 @@ pub(super) fn delete(
             if let Some(machine) = look(calls, site, name, &deletion.expect.uuid)? {
                 stages.enter("destroy");
                 still_going(&machine)?;
+                stages.enter("destroy");
                 end(calls, &machine)?;
             }
         }

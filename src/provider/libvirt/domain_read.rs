@@ -1,4 +1,4 @@
-//! What a domain's XML says that matters here: the files and volumes that it names, its NVRAM, its
+//! What a domain's XML says that matters here: the files and volumes that it names, its
 //! network cards, its guest agent. For our own domains and for foreign ones of any shape.
 //!
 //! Errs on the side of use: whatever looks like a path counts as named, so that nothing is deleted
@@ -16,8 +16,6 @@ pub struct DomainFacts {
     pub disks: Vec<DiskFacts>,
     /// Its network cards.
     pub nics: Vec<Nic>,
-    /// Path of its NVRAM file, where the configuration names one.
-    pub nvram: Option<String>,
     /// Whether the guest's agent can be asked.
     pub agent: Agent,
     paths: BTreeSet<String>,
@@ -80,10 +78,6 @@ impl DomainFacts {
         let root = Element::read(xml)?;
         let mut facts = Self::default();
         facts.collect(&root);
-        if let Some(nvram) = root.first("os").and_then(|os| os.first("nvram")) {
-            let path = nvram.first("source").and_then(|source| source.attribute("file")).unwrap_or(nvram.value());
-            facts.nvram = (!path.is_empty()).then(|| path.to_owned());
-        }
         for device in root.first("devices").map(Element::every).unwrap_or_default() {
             match device.name() {
                 "disk" => facts.disks.push(DiskFacts {
@@ -255,13 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn r1_nvram_is_read_in_both_of_its_forms() {
+    fn an_nvram_file_counts_as_named_in_both_of_its_forms() {
         let old = domain("<os><nvram template='/t.fd'>/nvram/x_VARS.fd</nvram></os>");
         let new = domain("<os><nvram type='file'><source file='/nvram/x_VARS.fd'/></nvram></os>");
-        for facts in [old, new] {
-            assert_eq!(facts.nvram.as_deref(), Some("/nvram/x_VARS.fd"));
-        }
-        assert_eq!(domain("<os><nvram/></os>").nvram, None);
+        assert!(old.names_volume("x_VARS.fd") && new.names_volume("x_VARS.fd"));
     }
 
     #[test]

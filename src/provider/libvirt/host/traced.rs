@@ -188,8 +188,9 @@ impl Traced {
             }
             Err(error) => {
                 if error.dead || error.ended.is_some() {
+                    // A call on a connection that was dead before never got to the host.
+                    self.suspect |= !self.dead && CHANGES.contains(&rpc);
                     self.dead = true;
-                    self.suspect |= CHANGES.contains(&rpc);
                 }
                 span.record("otel.status_code", "ERROR");
                 let (libvirt_code, libvirt_error, error) = (error.code, error.domain, clean(&error.message));

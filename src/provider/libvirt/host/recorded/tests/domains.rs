@@ -58,7 +58,7 @@ fn a_name_or_uuid_of_another_domain_is_refused() {
 }
 
 #[test]
-fn l50_a_define_with_name_and_uuid_takes_a_running_domain_over_and_drops_its_metadata() {
+fn a_define_with_name_and_uuid_takes_a_running_domain_over_and_drops_its_metadata() {
     let mut calls = calls("{}");
     let m = make(&mut *calls, 1);
     calls.start(m).unwrap();
