@@ -263,12 +263,11 @@ impl Clean {
 }
 
 /// Whether a run that is struck so gives its locks back at once. Only after a call that may have
-/// changed something and whose answer was lost does it leave them, and a dead one does. One that is cut
-/// off between making its lock and looking for others' cannot remove it over the dead connection.
+/// changed something and whose answer was lost does it leave them, and a dead one does.
 fn gives_back(point: &Point) -> bool {
     match point.fault {
         Fault::Refused => true,
-        Fault::Cut => !point.changes && !point.locking,
+        Fault::Cut => !point.changes,
         _ => false,
     }
 }

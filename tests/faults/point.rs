@@ -7,7 +7,6 @@ use std::thread;
 
 use egress_plan::provider::libvirt::host::calls::{CallError, code, part};
 use egress_plan::provider::libvirt::host::recorded::{Called, Effect, OPEN, Rule};
-use egress_plan::provider::libvirt::naming::LockName;
 use tokio::sync::Notify;
 
 use crate::ground::{Hosts, lock};
@@ -49,8 +48,6 @@ pub struct Point {
     pub call: &'static str,
     pub object: String,
     pub changes: bool,
-    /// Whether it is the look for other runs' locks, right after the run made its own.
-    pub locking: bool,
     pub fault: Fault,
 }
 
@@ -71,12 +68,7 @@ pub struct Asked {
 pub fn points(asked: &[Asked], changes_only: bool) -> Vec<Point> {
     let mut points = Vec::new();
     for (zone, Asked { calls, opens }) in asked.iter().enumerate() {
-        let mut made_lock = false;
         for (nth, called) in (1..).zip(calls) {
-            let locking = std::mem::replace(
-                &mut made_lock,
-                called.call == "create_volume" && LockName::parse(&called.object).is_some(),
-            );
             let faults: &[Fault] = match (called.changes, changes_only) {
                 (true, _) => &CHANGES,
                 (false, true) => &[],
@@ -84,27 +76,12 @@ pub fn points(asked: &[Asked], changes_only: bool) -> Vec<Point> {
             };
             let uploads: &[Fault] = if called.call == "upload" { &UPLOADS } else { &[] };
             let (call, changes) = (called.call, called.changes);
-            let point = |fault: &Fault| Point {
-                zone,
-                nth,
-                call,
-                object: called.object.clone(),
-                changes,
-                locking,
-                fault: *fault,
-            };
+            let point =
+                |fault: &Fault| Point { zone, nth, call, object: called.object.clone(), changes, fault: *fault };
             points.extend(faults.iter().chain(uploads).map(point));
         }
         let opens = if changes_only { 0 } else { *opens };
-        let open = |nth| Point {
-            zone,
-            nth,
-            call: OPEN,
-            object: String::new(),
-            changes: false,
-            locking: false,
-            fault: Fault::Cut,
-        };
+        let open = |nth| Point { zone, nth, call: OPEN, object: String::new(), changes: false, fault: Fault::Cut };
         points.extend((1..=opens).map(open));
     }
     points

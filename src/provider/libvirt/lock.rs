@@ -83,8 +83,22 @@ fn name(site: &Site, n: u32) -> LockName {
     LockName { fleet: site.fleet.clone(), ttl_seconds, run: site.run.clone(), n }
 }
 
+/// Why the lock was neither taken nor found taken.
+#[derive(Debug)]
+pub(super) struct NotAcquired {
+    pub failure: ProviderError,
+    /// A lock of this run that is still there, since the link died.
+    pub left: Option<LockName>,
+}
+
+impl From<ProviderError> for NotAcquired {
+    fn from(failure: ProviderError) -> Self {
+        Self { failure, left: None }
+    }
+}
+
 /// Tries once to take the lock.
-pub(super) fn acquire(calls: &mut dyn Calls, site: &Site) -> Result<(LockAttempt, Option<Held>), ProviderError> {
+pub(super) fn acquire(calls: &mut dyn Calls, site: &Site) -> Result<(LockAttempt, Option<Held>), NotAcquired> {
     let mine = name(site, 1);
     let since = (Instant::now(), SystemTime::now());
     match create(calls, &mine) {
@@ -102,9 +116,9 @@ pub(super) fn acquire(calls: &mut dyn Calls, site: &Site) -> Result<(LockAttempt
             Ok((LockAttempt::HeldBy(holder), None))
         }
         Err(failure) => {
-            // The first failure is the one to tell of; what could not be removed runs out.
-            let _ = remove(calls, &mine.to_string());
-            Err(failure)
+            // The first failure is the one to tell of.
+            let left = remove(calls, &mine.to_string()).is_err().then_some(mine);
+            Err(NotAcquired { failure, left })
         }
     }
 }
@@ -136,6 +150,11 @@ fn remove(calls: &mut dyn Calls, volume: &str) -> Result<(), ProviderError> {
         Err(error) if error.code != code::NO_STORAGE_VOL => Err(classify("remove the lock", volume, &error)),
         _ => Ok(()),
     }
+}
+
+/// Removes a lock of this run that it could not hold.
+pub(super) fn withdraw(calls: &mut dyn Calls, lock: &LockName) -> Result<(), ProviderError> {
+    remove(calls, &lock.to_string())
 }
 
 /// The holder of a live lock of the fleet that is not this run's. Dead ones are cleared away.

@@ -44,7 +44,7 @@ impl Run {
     }
 
     fn acquire(&mut self) -> LockAttempt {
-        let (attempt, held) = acquire(&mut *self.calls, &self.site).expect("answers");
+        let (attempt, held) = acquire(&mut *self.calls, &self.site).map_err(|not| not.failure).expect("answers");
         self.fence.set(held);
         attempt
     }

@@ -19,7 +19,7 @@ use super::host::traced::Budgets;
 use super::image::{Downloads, Watch};
 use super::image_cache::{self, Spooled};
 use super::links::Links;
-use super::lock;
+use super::lock::{self, NotAcquired};
 use super::machine;
 use super::naming::RunId;
 use super::observe;
@@ -214,10 +214,23 @@ impl Provider for LibvirtProvider {
     async fn lock(&self, host: &Label) -> Result<LockAttempt, HostTrouble> {
         let session = self.session(host).map_err(observe::unknown)?;
         let site = session.site.clone();
-        let (attempt, held) =
-            session.with_lock(move |calls| lock::acquire(calls, &site)).await.map_err(observe::unknown)?;
-        session.fence.set(held);
-        Ok(attempt)
+        let acquired = session.with_lock(move |calls| Ok(lock::acquire(calls, &site))).await;
+        match acquired.map_err(observe::unknown)? {
+            Ok((attempt, held)) => {
+                session.fence.set(held);
+                Ok(attempt)
+            }
+            Err(NotAcquired { failure, left }) => {
+                // Over another link, or it would hold every run up until it runs out. One whose making
+                // got no answer may be made later still.
+                if let Some(left) = left.filter(|_| !session.is_suspect())
+                    && let Err(error) = session.with_lock(move |calls| lock::withdraw(calls, &left)).await
+                {
+                    tracing::warn!(host = %session.site.place, %error, "a lock of this run is left to run out by itself");
+                }
+                Err(observe::unknown(failure))
+            }
+        }
     }
 
     async fn renew(&self, host: &Label) -> Result<(), ProviderError> {
