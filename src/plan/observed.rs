@@ -48,7 +48,8 @@ impl Observed {
 impl Observed {
     /// Forgets machines that a host shows and that are another host's of the config to judge, since
     /// their marks name it and it shows them too: both are one daemon, with pools of their own. A
-    /// misplaced machine that no other host shows stays blocked.
+    /// misplaced machine that no other host shows stays blocked, unless another run is at work: it may
+    /// have made the machine after the other host was looked at.
     pub fn settle_neighbours(&mut self) {
         let misplaced =
             |instance: &Instance| matches!(instance.standing, Standing::Blocked { reason: Reason::Misplaced, .. });
@@ -66,7 +67,8 @@ impl Observed {
         for state in self.hosts.values_mut() {
             let HostState::Known(view) = state else { continue };
             let before = view.instances.len();
-            view.instances.retain(|instance| !(misplaced(instance) && at_home.contains(&instance.uuid)));
+            let busy = view.lock.is_some();
+            view.instances.retain(|instance| !misplaced(instance) || !(busy || at_home.contains(&instance.uuid)));
             view.others += before - view.instances.len();
         }
     }

@@ -1,7 +1,7 @@
 //! Unknown is not absent.
 
 use crate::plan::fixture::{World, host, seen, wanted};
-use crate::plan::observed::{HostState, Instance, Observed, Standing};
+use crate::plan::observed::{HostState, Instance, LockHolder, Observed, Standing};
 use crate::plan::reason::Reason;
 
 #[test]
@@ -77,5 +77,19 @@ fn l48_a_machine_is_judged_where_its_mark_says_when_two_hosts_are_one_daemon() {
         let mut world = world.seeing("h2", |view| view.instances.push(elsewhere));
         world.observed.settle_neighbours();
         assert_eq!(world.story(), [told]);
+    }
+}
+
+#[test]
+fn l48_a_machine_that_another_run_makes_between_two_looks_at_one_daemon_is_not_misplaced() {
+    for (lock, story) in [
+        (Some(LockHolder { run: "r7".to_owned(), until: None, removal: None }), vec![]),
+        (None, vec!["t/p1 on lab/h2 blocked: Misplaced"]),
+    ] {
+        // The look at h1, where it is to be, came before it was there.
+        let mut world = World::of(&["h1", "h2"]).has(seen("p1").on("h2").blocked(Reason::Misplaced));
+        world = world.seeing("h2", |view| view.lock = lock.clone());
+        world.observed.settle_neighbours();
+        assert_eq!(world.story(), story);
     }
 }
