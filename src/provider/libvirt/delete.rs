@@ -65,7 +65,6 @@ pub(super) fn delete(
             // An hour may have gone by since the machine was looked at.
             fence.check(calls)?;
             if let Some(machine) = look(calls, site, name, &deletion.expect.uuid)? {
-                stages.enter("destroy");
                 still_going(&machine)?;
                 stages.enter("destroy");
                 end(calls, &machine)?;
