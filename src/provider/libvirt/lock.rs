@@ -91,14 +91,14 @@ pub(super) struct NotAcquired {
     pub left: Option<LockName>,
 }
 
-impl From<ProviderError> for NotAcquired {
+impl From<ProviderError> for Box<NotAcquired> {
     fn from(failure: ProviderError) -> Self {
-        Self { failure, left: None }
+        Self::new(NotAcquired { failure, left: None })
     }
 }
 
 /// Tries once to take the lock.
-pub(super) fn acquire(calls: &mut dyn Calls, site: &Site) -> Result<(LockAttempt, Option<Held>), NotAcquired> {
+pub(super) fn acquire(calls: &mut dyn Calls, site: &Site) -> Result<(LockAttempt, Option<Held>), Box<NotAcquired>> {
     let mine = name(site, 1);
     let since = (Instant::now(), SystemTime::now());
     match create(calls, &mine) {
@@ -118,7 +118,7 @@ pub(super) fn acquire(calls: &mut dyn Calls, site: &Site) -> Result<(LockAttempt
         Err(failure) => {
             // The first failure is the one to tell of.
             let left = remove(calls, &mine.to_string()).is_err().then_some(mine);
-            Err(NotAcquired { failure, left })
+            Err(Box::new(NotAcquired { failure, left }))
         }
     }
 }

@@ -220,7 +220,8 @@ impl Provider for LibvirtProvider {
                 session.fence.set(held);
                 Ok(attempt)
             }
-            Err(NotAcquired { failure, left }) => {
+            Err(not_acquired) => {
+                let NotAcquired { failure, left } = *not_acquired;
                 // Over another link, or it would hold every run up until it runs out. One whose making
                 // got no answer may be made later still.
                 if let Some(left) = left.filter(|_| !session.is_suspect())
