@@ -15,7 +15,8 @@ pub use command::{
     ValidateArgs, VersionArgs,
 };
 pub use group::{
-    ConfigArgs, HostArgs, LimitArgs, LockArgs, ManifestArgs, PlanArgs, PlanOutputArgs, SelectionArgs, SimulateArgs,
+    ClusterArgs, ClusterOutputArgs, ConfigArgs, HostArgs, LimitArgs, LockArgs, ManifestArgs, PlanArgs, PlanOutputArgs,
+    SelectionArgs, SimulateArgs,
 };
 pub use value::{ColorChoice, DataFormat, InventoryFormat, LogFormat, PlanFormat, Wait};
 
@@ -92,6 +93,8 @@ pub enum Command {
     Images(ImagesArgs),
     /// Print or write the JSON Schemas
     Schema(SchemaArgs),
+    /// Print the custom resource definitions of a cluster
+    Crd,
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the version and what was built in
@@ -117,6 +120,7 @@ impl Command {
                 ImagesCommand::Prune(_) => "images prune",
             },
             Self::Schema(_) => "schema",
+            Self::Crd => "crd",
             Self::Completions(_) => "completions",
             Self::Version(_) => "version",
         }

@@ -8,6 +8,7 @@
 
 pub mod apply;
 pub mod cli;
+pub mod cluster;
 pub mod load;
 pub mod plan;
 pub mod provider;

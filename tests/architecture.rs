@@ -1,6 +1,6 @@
 //! The shape of the source: which folder may use which, how long a file may be, and how it opens.
 //!
-//! `plan` ← `provider` ← `load` and `apply` ← `report` ← `run`; `load` and `apply` do not know each
+//! `plan` ← `provider` ← `load` and `apply` ← `report` ← `cluster` ← `run`; `load` and `apply` do not know each
 //! other. `docs/ARCHITECTURE.md` says why.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
@@ -17,9 +17,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("apply", &["plan", "provider"]),
     ("report", &["plan", "provider", "load", "apply"]),
     ("cli", &["plan", "provider", "load", "apply", "report"]),
-    ("run", &["plan", "provider", "load", "apply", "report", "cli"]),
-    ("main", &["plan", "provider", "load", "apply", "report", "cli", "run"]),
-    ("lib", &["plan", "provider", "load", "apply", "report", "cli", "run"]),
+    ("cluster", &["plan", "provider", "load", "apply", "report"]),
+    ("run", &["plan", "provider", "load", "apply", "report", "cluster", "cli"]),
+    ("main", &["plan", "provider", "load", "apply", "report", "cluster", "cli", "run"]),
+    ("lib", &["plan", "provider", "load", "apply", "report", "cluster", "cli", "run"]),
 ];
 
 const MOST_LINES: usize = 600;

@@ -146,6 +146,7 @@ impl Listener for Told {
 
 fn desired() -> Arc<Desired> {
     Arc::new(Desired {
+        namespaces: None,
         fleet: "f".parse().unwrap(),
         source: None,
         complete: true,

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use super::group::{
-    ConfigArgs, HostArgs, LimitArgs, LockArgs, ManifestArgs, PlanArgs, PlanOutputArgs, SelectionArgs, SimulateArgs,
+    ClusterOutputArgs, ConfigArgs, HostArgs, LimitArgs, LockArgs, ManifestArgs, PlanArgs, PlanOutputArgs,
+    SelectionArgs, SimulateArgs,
 };
 use super::value::{DataFormat, InventoryFormat, Wait, positive_duration};
 use crate::plan::{HostRef, Selection, Target};
@@ -83,6 +84,9 @@ pub struct ApplyArgs {
     /// Write the proxies that clients may use to this file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub inventory: Option<PathBuf>,
+    /// What is left in a cluster.
+    #[command(flatten)]
+    pub cluster: ClusterOutputArgs,
     /// How far to wait for machines that were made or started
     #[arg(long, value_enum, value_name = "none|running|address", hide_possible_values = true, default_value_t = Wait::Running, help_heading = "Limits")]
     pub wait: Wait,
@@ -212,10 +216,12 @@ pub struct CheckArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "With manifests, proxies that are wanted and not there are shown too.")]
 #[command(
-    mut_arg("filenames", |arg| arg.required(false)),
+    // The config is always given, so that manifests never need to be.
+    mut_arg("filenames", |arg| arg.required_unless_present_any(["from_cluster", "config"])),
     mut_arg("secrets_dir", |arg| arg.requires("filenames")),
     mut_arg("strict", |arg| arg.requires("filenames")),
-    mut_arg("selector", |arg| arg.requires("filenames"))
+    mut_arg("selector", |arg| arg.requires("wanted")),
+    group(ArgGroup::new("wanted").args(["filenames", "from_cluster"]).multiple(true))
 )]
 pub struct StatusArgs {
     /// Manifests; none are needed.

@@ -13,7 +13,7 @@ use crate::plan::{Bound, HostRef, Label, LabelSelector, ProxyKey, Selection, Tar
 #[command(next_help_heading = "Input")]
 pub struct ManifestArgs {
     /// A manifest, a folder of them, or `-` for stdin; may be given more than once
-    #[arg(short = 'f', long = "filename", value_name = "PATH", required = true)]
+    #[arg(short = 'f', long = "filename", value_name = "PATH", required_unless_present = "from_cluster")]
     pub filenames: Vec<PathBuf>,
     /// Where secrets are: DIR/NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR")]
@@ -21,6 +21,45 @@ pub struct ManifestArgs {
     /// Refuse documents of other kinds instead of skipping them
     #[arg(long)]
     pub strict: bool,
+    /// A cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// The cluster that manifests come from, beside those of files.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterArgs {
+    /// Read the Proxy and ProxySet objects of a cluster
+    #[arg(long)]
+    pub from_cluster: bool,
+    /// Only those of this namespace; may be repeated [default: all namespaces]
+    #[arg(short = 'n', long = "namespace", value_name = "NAME", requires = "from_cluster")]
+    pub namespaces: Vec<String>,
+    /// How to reach the cluster [default: KUBECONFIG, a pod's service account, ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// What a run holds in a cluster, and leaves there.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterOutputArgs {
+    /// Hold the fleet's Lease while the run lasts; --from-cluster does so anyway
+    #[arg(long)]
+    pub lease: bool,
+    /// The namespace of the Lease, the reports and the inventory [default: the pod's or the context's]
+    #[arg(long, value_name = "NAME")]
+    pub cluster_namespace: Option<String>,
+    /// Write the report to a ConfigMap, and keep the last N of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub cluster_reports: Option<u16>,
+    /// Write the proxies that clients may use to a ConfigMap
+    #[arg(long)]
+    pub cluster_inventory: bool,
 }
 
 /// Where the config is, and whose fleet it is for.

@@ -9,7 +9,7 @@ use super::manifest::{RawMetadata, RawProxy, RawProxySet, RawSetSpec};
 use super::problem::place;
 use super::proxy_set::SetPlacement;
 use super::spec::{self, Checked, Context, Machine, Met};
-use super::user_data::Reach;
+use super::user_data::{Reach, Secrets};
 use crate::plan::{HostRef, Label, Managed, Mode, Observed, Proxy, ProxyKey};
 use crate::provider::document::check::{REQUIRED, required, within};
 use crate::provider::document::{Findings, Located, Location, Node, Position, Value};
@@ -49,6 +49,11 @@ impl<'a> Join<'a> {
             keys: BTreeMap::new(),
             addresses: BTreeMap::new(),
         }
+    }
+
+    /// Where each key was first given.
+    pub fn keys(&self) -> &BTreeMap<ProxyKey, String> {
+        &self.keys
     }
 
     /// Adds what `document` of `file` describes.
@@ -249,7 +254,7 @@ fn origin(file: &SourceFile, at: Position) -> String {
     format!("{}:{}", place(&file.name, Position::default()), at.line)
 }
 
-fn reach<'b>(file: &'b SourceFile, secrets: Option<&'b std::path::Path>) -> Reach<'b> {
+fn reach<'b>(file: &'b SourceFile, secrets: Secrets<'b>) -> Reach<'b> {
     Reach { folder: file.folder.as_deref(), root: file.root.as_deref(), secrets }
 }
 

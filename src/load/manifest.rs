@@ -103,6 +103,10 @@ pub struct RawSetSpec {
     #[schemars(required, range(min = 0, max = 10_000))]
     pub replicas: Field<i64>,
     /// Zones to spread over. A member keeps its zone while the zone is listed.
+    #[schemars(
+        length(min = 1, max = 1_000),
+        inner(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))
+    )]
     pub zones: Field<Vec<Located<String>>>,
     /// What each member is.
     #[schemars(required)]
@@ -140,6 +144,7 @@ pub struct RawSpec {
     /// `Managed` (default): a machine that is made. `External`: an endpoint that is probed and listed.
     pub mode: Field<RawMode>,
     /// Name of the provider entry. Managed only, required.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub provider: Field<String>,
     /// TCP port that the proxy listens on. Managed only, required.
     #[schemars(range(min = 1, max = 65_535))]
@@ -147,6 +152,7 @@ pub struct RawSpec {
     /// Where the machine goes and what it is. Managed only, required.
     pub placement: Field<RawPlacement>,
     /// User-data, delivered byte for byte.
+    #[schemars(length(max = 1_048_576))]
     pub cloud_init: Field<String>,
     /// Where user-data is read from.
     pub cloud_init_from: Field<RawCloudInitFrom>,
@@ -173,14 +179,16 @@ pub enum RawMode {
 #[schemars(rename = "Placement")]
 pub struct RawPlacement {
     /// A host of the provider entry. May be left out when the entry has one.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub zone: Field<String>,
     /// Accepted and not looked at.
+    #[schemars(length(max = 253))]
     pub region: Field<String>,
     /// A key of the entry's machine types.
-    #[schemars(required)]
+    #[schemars(required, length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub machine_type: Field<String>,
     /// A key of the entry's images, or a URL where the entry allows that.
-    #[schemars(required)]
+    #[schemars(required, length(min = 1, max = 2_048))]
     pub image: Field<String>,
 }
 
@@ -190,6 +198,7 @@ pub struct RawPlacement {
 #[schemars(rename = "CloudInitFrom")]
 pub struct RawCloudInitFrom {
     /// A file beside or below the manifest.
+    #[schemars(length(min = 1, max = 4_096))]
     pub file: Field<String>,
     /// A key of a Secret in the proxy's namespace.
     pub secret_key_ref: Field<RawSecretKeyRef>,
@@ -201,10 +210,14 @@ pub struct RawCloudInitFrom {
 #[schemars(rename = "SecretKeyRef")]
 pub struct RawSecretKeyRef {
     /// Name of the Secret.
-    #[schemars(required)]
+    #[schemars(
+        required,
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub name: Field<String>,
     /// Key within it.
-    #[schemars(required)]
+    #[schemars(required, length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
     pub key: Field<String>,
 }
 
@@ -214,11 +227,13 @@ pub struct RawSecretKeyRef {
 #[schemars(rename = "Network")]
 pub struct RawNetwork {
     /// Addresses with their prefix lengths: `192.0.2.17/24`.
-    #[schemars(required, length(min = 1))]
+    #[schemars(required, length(min = 1, max = 16), inner(length(max = 49)))]
     pub addresses: Field<Vec<Located<String>>>,
     /// The default gateway.
+    #[schemars(length(max = 45))]
     pub gateway: Field<String>,
     /// Name servers.
+    #[schemars(length(max = 16), inner(length(max = 45)))]
     pub nameservers: Field<Vec<Located<String>>>,
 }
 
@@ -228,7 +243,7 @@ pub struct RawNetwork {
 #[schemars(rename = "Endpoint")]
 pub struct RawEndpoint {
     /// Host name or address.
-    #[schemars(required)]
+    #[schemars(required, length(min = 1, max = 253))]
     pub host: Field<String>,
     /// TCP port.
     #[schemars(required, range(min = 1, max = 65_535))]

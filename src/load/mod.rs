@@ -10,6 +10,7 @@ mod documents;
 mod files;
 pub mod manifest;
 mod network;
+mod objects;
 mod problem;
 mod proxy_set;
 pub mod schema;
@@ -22,6 +23,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use config::{Concurrency, ProviderConfig};
+pub use objects::{Object, Objects, SecretKey};
 pub use problem::{Problem, Problems, place};
 pub use proxy_set::SetPlacement;
 
@@ -33,6 +35,7 @@ use documents::Documents;
 use files::{Gathered, SourceFile};
 use snippet::Lines;
 use spec::Context;
+use user_data::Secrets;
 
 /// Where to load from.
 #[derive(Debug, Clone, Default)]
@@ -47,6 +50,8 @@ pub struct Sources {
     pub secrets_dir: Option<PathBuf>,
     /// `--strict`: documents of other kinds are errors.
     pub strict: bool,
+    /// `--from-cluster`: what the cluster holds.
+    pub cluster: Option<Objects>,
 }
 
 /// What manifests and config came to.
@@ -95,6 +100,7 @@ impl LoadedConfig {
             fleet: self.fleet.clone()?,
             source: None,
             complete: false,
+            namespaces: None,
             proxies: std::collections::BTreeMap::new(),
             hosts: self.providers.iter().flat_map(ProviderConfig::host_settings).collect(),
         })
@@ -157,15 +163,17 @@ pub fn load(sources: &Sources, stdin: &mut dyn Read) -> Result<Loaded, Problems>
         let message = "fleet: this field is required, in the config or by --fleet";
         problems.push(Problem::of_file(sources.config.display().to_string(), message));
     }
-    if sources.filenames.is_empty() {
+    if sources.filenames.is_empty() && sources.cluster.is_none() {
         problems.push(Problem::of_file("-f", "no manifests were given; name files, folders or - for stdin"));
     }
     let Gathered { files, problems: unread, folders } = files::gather(&sources.filenames, stdin);
     problems.extend(unread);
 
-    let context = Context { entries: config.entries.as_ref(), secrets: sources.secrets_dir.as_deref() };
+    let secrets = sources.secrets_dir.as_deref().map_or(Secrets::None, Secrets::Folder);
+    let context = Context { entries: config.entries.as_ref(), secrets };
     let mut join = Join::new(context, fleet.as_ref());
     let mut read: Vec<ReadFile<'_>> = files.iter().map(|file| ReadFile::of(file, &mut join)).collect();
+    let of_cluster = sources.cluster.as_ref().map(|cluster| objects::add(cluster, &mut join));
     let Join { proxies, sets, met, .. } = join;
 
     // A file that a manifest names as user-data is no manifest, whatever it looks like.
@@ -185,6 +193,9 @@ pub fn load(sources: &Sources, stdin: &mut dyn Read) -> Result<Loaded, Problems>
         problems.extend(file.problems(sources.strict));
     }
 
+    let of_cluster = of_cluster.unwrap_or_default();
+    problems.extend(of_cluster.errors);
+    problems.extend(of_cluster.warnings);
     let problems = Problems::new(problems);
     let Some(fleet) = fleet.filter(|_| !problems.has_errors()) else { return Err(problems) };
     let providers = config.providers();
@@ -204,8 +215,9 @@ pub fn load(sources: &Sources, stdin: &mut dyn Read) -> Result<Loaded, Problems>
     Ok(Loaded {
         desired: Desired {
             fleet,
-            source: None,
-            complete: true,
+            source: sources.cluster.as_ref().and_then(|cluster| cluster.source.clone()),
+            complete: sources.cluster.as_ref().is_none_or(|cluster| cluster.complete) && !of_cluster.unknown_keys,
+            namespaces: sources.cluster.as_ref().and_then(|cluster| cluster.namespaces.clone()),
             proxies,
             hosts: providers.iter().flat_map(ProviderConfig::host_settings).collect(),
         },

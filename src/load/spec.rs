@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::config::Entry;
 use super::manifest::{RawEndpoint, RawMode, RawPlacement, RawSpec};
 use super::network;
-use super::user_data::{self, Reach};
+use super::user_data::{self, Reach, Secrets};
 use crate::plan::{Label, MachineSpec};
 use crate::provider::document::check::{REQUIRED, known, required, within};
 use crate::provider::document::{Findings, Located, Location};
@@ -39,8 +39,8 @@ pub(super) struct Machine {
 pub(super) struct Context<'a> {
     /// The config's entries; none when there is no config to check against.
     pub entries: Option<&'a BTreeMap<Label, Entry>>,
-    /// `--secrets-dir`.
-    pub secrets: Option<&'a Path>,
+    /// Where Secrets are.
+    pub secrets: Secrets<'a>,
 }
 
 /// What was met on the way, whether the spec is sound or not.

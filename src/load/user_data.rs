@@ -1,11 +1,13 @@
 //! User-data: from the manifest, from a file beside it, or from a secret. The bytes are delivered
 //! as they are; nothing here shows them.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{RawCloudInitFrom, RawSecretKeyRef, RawSpec};
+use super::objects::SecretKey;
 use crate::plan::UserData;
 use crate::provider::document::check::{REQUIRED, quoted, required};
 use crate::provider::document::{Findings, Limits, Located, Location, Node, Value};
@@ -17,8 +19,19 @@ pub(super) struct Reach<'a> {
     pub folder: Option<&'a Path>,
     /// The folder that it must lie in, links resolved.
     pub root: Option<&'a Path>,
+    /// Where Secrets are.
+    pub secrets: Secrets<'a>,
+}
+
+/// Where the values of Secrets come from.
+#[derive(Clone, Copy)]
+pub(super) enum Secrets<'a> {
+    /// Nowhere.
+    None,
     /// `--secrets-dir`.
-    pub secrets: Option<&'a Path>,
+    Folder(&'a Path),
+    /// The cluster that the object is of, which was asked for them before.
+    Cluster(&'a BTreeMap<SecretKey, Result<Vec<u8>, String>>),
 }
 
 /// User-data of a manifest.
@@ -91,7 +104,13 @@ fn read_file(
 ) -> (Option<Vec<u8>>, Option<PathBuf>) {
     let Some(text) = field.get() else { return (None, None) };
     let (Some(folder), Some(root)) = (reach.folder, reach.root) else {
-        findings.error(&field.at, "a manifest from stdin has no folder to read a file from; use cloudInit");
+        let message = match reach.secrets {
+            Secrets::Cluster(_) => "a cluster has no files; use secretKeyRef, or cloudInit",
+            Secrets::None | Secrets::Folder(_) => {
+                "a manifest from stdin has no folder to read a file from; use cloudInit"
+            }
+        };
+        findings.error(&field.at, message);
         return (None, None);
     };
     let read = resolve_inside(&folder.join(text), root, OUTSIDE).and_then(|path| Ok((read_bounded(&path)?, path)));
@@ -126,9 +145,28 @@ fn read_secret(
     let name = field(secret.name.as_ref(), "name", is_subdomain);
     let key = field(secret.key.as_ref(), "key", is_secret_key);
     let (name, key) = (name?, key?);
-    let Some(dir) = reach.secrets else {
-        findings.error(at, "there is no cluster to read a secret from; use --secrets-dir, or cloudInit");
-        return None;
+    let dir = match reach.secrets {
+        Secrets::Folder(dir) => dir,
+        Secrets::None => {
+            findings.error(at, "there is no cluster to read a secret from; use --secrets-dir, or cloudInit");
+            return None;
+        }
+        Secrets::Cluster(secrets) => {
+            let wanted = SecretKey { namespace: namespace.to_owned(), name, key };
+            let SecretKey { namespace, name, key } = &wanted;
+            let shown = format!("the secret {namespace}/{name}/{key}");
+            return match secrets.get(&wanted) {
+                Some(Ok(bytes)) => Some(bytes.clone()),
+                Some(Err(why)) => {
+                    findings.error(at, format!("{shown} {why}"));
+                    None
+                }
+                None => {
+                    findings.error(at, format!("{shown} was not asked for"));
+                    None
+                }
+            };
+        }
     };
     let read = dir
         .canonicalize()

@@ -10,7 +10,8 @@ fn read_spec(spec: &str, folder: &Path, root: &Path, secrets: Option<&Path>) -> 
     let mut findings = Findings::default();
     let raw = node.read::<RawSpec>("spec", &mut findings).value.expect("a spec");
     let root = root.canonicalize().expect("a root");
-    let reach = Reach { folder: Some(folder), root: Some(&root), secrets };
+    let reach =
+        Reach { folder: Some(folder), root: Some(&root), secrets: secrets.map_or(Secrets::None, Secrets::Folder) };
     let found = read(&raw, "ns", &reach, &mut findings);
     let lines = findings.into_vec().into_iter().map(|f| format!("{}: {}", f.path, f.message)).collect();
     (found.data.map(|(data, _)| data.expose().to_vec()), lines)

@@ -1,6 +1,6 @@
 //! What the manifests and the config ask for, checked and resolved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -21,6 +21,9 @@ pub struct Desired {
     pub source: Option<String>,
     /// Whether the list of proxies is known to be whole. A partial one deletes nothing.
     pub complete: bool,
+    /// The namespaces of a cluster that were listed in full; none where everything was. An orphan of
+    /// another namespace is no orphan: nobody looked whether it is wanted.
+    pub namespaces: Option<BTreeSet<String>>,
     /// The proxies by key.
     pub proxies: BTreeMap<ProxyKey, Proxy>,
     /// Every host of the config.

@@ -55,6 +55,7 @@ impl World {
                 fleet: "fleet".parse().expect("a name"),
                 source: None,
                 complete: true,
+                namespaces: None,
                 proxies: BTreeMap::new(),
                 hosts: hosts.iter().map(|name| (host(name), settings.clone())).collect(),
             },

@@ -1,5 +1,7 @@
 //! What becomes of machines that nobody wants where they are, and of those that nobody touches.
 
+use std::collections::BTreeSet;
+
 use super::change::{ActionId, ActionKind};
 use super::desired::Mode;
 use super::draft::{Draft, Machine, action, expect, in_order, sorted};
@@ -73,6 +75,11 @@ impl<'a> Draft<'a> {
         if mark.source != self.desired.source && !policy.take_over {
             return Err(Hold::blocked(Reason::OtherSource, "not wanted, and another source of manifests made it")
                 .hint("run from that source, or pass --take-over once if this one replaces it"));
+        }
+        let listed = |namespaces: &BTreeSet<String>| namespaces.contains(mark.proxy.namespace());
+        if !policy.destroy && !self.desired.namespaces.as_ref().is_none_or(listed) {
+            let message = "its namespace was not listed, so nobody knows whether it is wanted";
+            return Err(Hold::kept(Reason::NamespaceNotListed, message));
         }
         let protected = mark.protect || self.wanted(&mark.proxy).is_some_and(|(_, managed)| managed.protect);
         if protected {

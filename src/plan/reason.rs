@@ -80,6 +80,8 @@ pub enum Reason {
     NameTaken,
     /// Another source of manifests made it.
     OtherSource,
+    /// The cluster's namespace of a machine was not listed.
+    NamespaceNotListed,
     /// The manifest's placement cannot be resolved by the config.
     Unresolved,
     /// The overlay would be shorter than the base image.

@@ -9,6 +9,7 @@ pub mod document;
 pub mod error;
 pub mod images;
 pub mod libvirt;
+pub mod outbound;
 pub mod registry;
 
 use std::collections::BTreeSet;

@@ -449,6 +449,7 @@ impl Fleet {
                 recorded: false,
             },
             desired: Desired {
+                namespaces: None,
                 fleet: label("crawl-eu"),
                 source: None,
                 complete: true,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
+use super::cluster::InCluster;
 use super::execution::{Execution, Order, check_simulation};
 use super::fleet::{Fleet, Setup, load_all};
 use super::{CommandResult, Context, Failure, Signals, planning};
@@ -18,12 +19,30 @@ use crate::plan::saved;
 /// Whatever ended the run before anything was done.
 pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
     let started_at = Timestamp::now();
-    let loaded = load_all(&args.manifests, &args.config, context)?;
-    check_simulation(args.simulation.simulate, &loaded.desired)?;
     let signals = Signals::install(args.lock.grace)
         .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;
-    let fleet = Fleet::new(&setup(args, &loaded, &signals), context)?;
-    let result = on(args, loaded, &fleet, started_at, &signals, context).await;
+    let (from, to, wait) = (&args.manifests.cluster, &args.cluster, args.lock.lock_timeout);
+    let cluster = InCluster::begin(from, to, &args.config, wait, &signals, context).await?;
+    let result = beside(args, cluster.as_ref(), started_at, &signals, context).await;
+    if let Some(cluster) = cluster {
+        cluster.end().await;
+    }
+    result
+}
+
+/// The command beside a cluster, whose lease is the caller's to give back.
+async fn beside(
+    args: &ApplyArgs,
+    cluster: Option<&InCluster>,
+    started_at: Timestamp,
+    signals: &Signals,
+    context: &Context,
+) -> CommandResult {
+    let objects = cluster.and_then(|cluster| cluster.looked().objects());
+    let loaded = load_all(&args.manifests, &args.config, objects, context)?;
+    check_simulation(args.simulation.simulate, &loaded.desired)?;
+    let fleet = Fleet::new(&setup(args, &loaded, signals), context)?;
+    let result = on(args, loaded, &fleet, cluster, started_at, signals, context).await;
     fleet.end(&args.simulation, result).await
 }
 
@@ -49,6 +68,7 @@ pub async fn on(
     args: &ApplyArgs,
     mut loaded: Loaded,
     fleet: &Fleet,
+    cluster: Option<&InCluster>,
     started_at: Timestamp,
     signals: &Signals,
     context: &Context,
@@ -88,6 +108,7 @@ pub async fn on(
         report: args.report.as_deref(),
         inventory: args.inventory.as_deref(),
         previous,
+        cluster,
         saved,
         started_at,
     };

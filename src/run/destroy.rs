@@ -61,6 +61,7 @@ pub async fn run(args: &DestroyArgs, context: &Context) -> CommandResult {
         report: args.report.as_deref(),
         inventory: None,
         previous: None,
+        cluster: None,
         saved: None,
         started_at,
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::exit::{ExitCode, Facts, pick};
 use super::fleet::{Fleet, Setup, load_all};
 use super::look::{bounded, signals};
-use super::{CommandResult, Context, planning};
+use super::{CommandResult, Context, cluster, planning};
 use crate::cli::DiffArgs;
 use crate::provider::Depth;
 
@@ -14,7 +14,9 @@ use crate::provider::Depth;
 /// # Errors
 /// Problems of the input; a plan that breaks a promise.
 pub async fn run(args: &DiffArgs, context: &Context) -> CommandResult {
-    let mut loaded = load_all(&args.manifests, &args.config, context)?;
+    let looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
+    let objects = looked.and_then(|looked| looked.objects());
+    let mut loaded = load_all(&args.manifests, &args.config, objects, context)?;
     let previous = planning::previous_report(args.planning.previous_report.as_deref())?;
     let policy = planning::policy(
         loaded.policy.clone(),

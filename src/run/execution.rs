@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::approval::{confirm, not_approved};
+use super::cluster::InCluster;
 use super::exit::{ExitCode, Facts, pick};
 use super::fleet::Fleet;
 use super::locking::{Deadline, give_back, take_locks};
@@ -43,6 +44,8 @@ pub struct Order<'a> {
     pub inventory: Option<&'a Path>,
     /// The report of the run before.
     pub previous: Option<Report>,
+    /// The cluster that the run is told in.
+    pub cluster: Option<&'a InCluster>,
     /// A saved plan: only what it holds is done.
     pub saved: Option<Plan>,
     /// When the command began.

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CommandResult, Context, Failure};
 use crate::cli::{ConfigArgs, HostArgs, ManifestArgs, SimulateArgs};
-use crate::load::{Loaded, LoadedConfig, Problems, ProviderConfig, Sources, load, load_config};
+use crate::load::{Loaded, LoadedConfig, Objects, Problems, ProviderConfig, Sources, load, load_config};
 use crate::plan::{Desired, HostRef, HostState, HostTrouble, Label, Mode, Observed};
 use crate::provider::libvirt::image::{Downloads, Limits};
 use crate::provider::libvirt::naming::RunId;
@@ -50,12 +50,17 @@ pub struct Setup<'a> {
     pub wait_running: bool,
 }
 
-/// Loads manifests and config, tells of warnings and notes.
+/// Loads manifests, objects of a cluster and config, tells of warnings and notes.
 ///
 /// # Errors
 /// Every problem of every file, in one go.
-pub fn load_all(manifests: &ManifestArgs, config: &ConfigArgs, context: &Context) -> Result<Loaded, Failure> {
-    let loaded = load(&sources(manifests, config), &mut std::io::stdin().lock().by_ref())
+pub fn load_all(
+    manifests: &ManifestArgs,
+    config: &ConfigArgs,
+    objects: Option<Objects>,
+    context: &Context,
+) -> Result<Loaded, Failure> {
+    let loaded = load(&sources(manifests, config, objects), &mut std::io::stdin().lock().by_ref())
         .map_err(|problems| refused(&problems))?;
     for warning in &loaded.warnings {
         context.terminal.say(&warning.to_string());
@@ -68,13 +73,14 @@ pub fn load_all(manifests: &ManifestArgs, config: &ConfigArgs, context: &Context
 
 /// Where the command line says that manifests and config are.
 #[must_use]
-pub fn sources(manifests: &ManifestArgs, config: &ConfigArgs) -> Sources {
+pub fn sources(manifests: &ManifestArgs, config: &ConfigArgs, objects: Option<Objects>) -> Sources {
     Sources {
         filenames: manifests.filenames.clone(),
         config: config.config.clone(),
         fleet: config.fleet.clone(),
         secrets_dir: manifests.secrets_dir.clone(),
         strict: manifests.strict,
+        cluster: objects,
     }
 }
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 use ipnet::IpNet;
 use jiff::Timestamp;
 
+use super::cluster::{self, Looked};
 use super::exit::{ExitCode, Facts, pick};
 use super::fleet::{Fleet, Setup, load_all, load_config_alone};
 use super::telling::run_info;
 use super::{Context, Failure, Signals, planning};
 use crate::cli::{ConfigArgs, LimitArgs, ManifestArgs};
-use crate::load::{Concurrency, ProviderConfig};
+use crate::load::{Concurrency, Objects, ProviderConfig};
 use crate::plan::{
     Desired, HostRef, HostState, ImageNeed, MachineSpec, Managed, Mark, Mode, Network, Observed, Policy, Proxy,
     ProxyKey, Resolved, Selection, plan,
@@ -79,7 +80,9 @@ pub struct Request<'a> {
 /// Problems of the input; the time of `--timeout` was over.
 pub async fn look(request: &Request<'_>, context: &Context) -> Result<Option<(Report, ExitCode)>, Failure> {
     let started_at = Timestamp::now();
-    let mut wanted = Wanted::load(request, context)?;
+    let looked = cluster::look(&request.manifests.cluster, request.config, context).await?;
+    let generations = looked.as_ref().map(Looked::generations).unwrap_or_default();
+    let mut wanted = Wanted::load(request, looked.and_then(|looked| looked.objects()), context)?;
     let signals = signals()?;
     let fleet = Fleet::new(
         &Setup {
@@ -114,7 +117,7 @@ pub async fn look(request: &Request<'_>, context: &Context) -> Result<Option<(Re
         addresses: &BTreeMap::new(),
         figures: &fleet.figures(),
         boot_deadlines: &fleet.boot_deadlines,
-        generations: &BTreeMap::new(),
+        generations: &generations,
         previous: request.previous.as_ref(),
     });
     let selection = &request.selection;
@@ -133,8 +136,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn load(request: &Request<'_>, context: &Context) -> Result<Self, Failure> {
-        if request.manifests.filenames.is_empty() {
+    fn load(request: &Request<'_>, objects: Option<Objects>, context: &Context) -> Result<Self, Failure> {
+        if request.manifests.filenames.is_empty() && objects.is_none() {
             let loaded = load_config_alone(request.config, context)?;
             let desired = loaded.nothing_desired().ok_or_else(|| {
                 Failure::input("the fleet is not known").hint("set fleet in the config, or pass --fleet")
@@ -142,7 +145,7 @@ impl Wanted {
             let (policy, concurrency) = (loaded.policy, loaded.concurrency);
             return Ok(Self { desired, policy, concurrency, providers: loaded.providers, loaded: None });
         }
-        let loaded = load_all(request.manifests, request.config, context)?;
+        let loaded = load_all(request.manifests, request.config, objects, context)?;
         Ok(Self {
             desired: loaded.desired.clone(),
             policy: loaded.policy.clone(),

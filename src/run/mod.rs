@@ -3,7 +3,9 @@
 pub mod apply;
 pub mod approval;
 pub mod check;
+pub mod cluster;
 pub mod completions;
+pub mod crd;
 pub mod destroy;
 pub mod diff;
 pub mod execution;
@@ -169,11 +171,12 @@ async fn dispatch(command: Command, context: &Context) -> CommandResult {
         Command::Destroy(args) => destroy::run(&args, context).await,
         Command::Check(args) => check::run(&args, context).await,
         Command::Status(args) => status::run(&args, context).await,
-        Command::Validate(args) => validate::run(&args, context),
+        Command::Validate(args) => validate::run(&args, context).await,
         Command::Record(args) => record::run(&args, context).await,
         Command::Inventory(args) => inventory::run(&args, context).await,
         Command::Images(args) => images::run(&args.command, context).await,
         Command::Schema(args) => schema::run(&args, context),
+        Command::Crd => crd::run(context),
         Command::Completions(args) => completions::run(&args, context),
         Command::Version(args) => version::run(&args, context),
     }

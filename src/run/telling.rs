@@ -24,7 +24,8 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
     let Execution { order, fleet, signals, context } = execution;
     let Ended { desired, observed, plan, outcome, end } = ended;
     let mut end = end.clone();
-    let asked = order.report.is_some()
+    let asked = order.cluster.is_some()
+        || order.report.is_some()
         || order.inventory.is_some()
         || order.output.json_into.is_some()
         || order.output.output == PlanFormat::Json;
@@ -51,7 +52,7 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
         addresses: &addresses,
         figures: &fleet.figures(),
         boot_deadlines: &fleet.boot_deadlines,
-        generations: &BTreeMap::new(),
+        generations: &order.cluster.map(|cluster| cluster.looked().generations()).unwrap_or_default(),
         previous: order.previous.as_ref(),
     });
     let json = planning::json_text(&report)?;
@@ -70,6 +71,14 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
         order.report.map_or(Ok(()), |path| planning::write_file(path, &json)),
         inventory.map_or(Ok(()), |path| write_inventory(path, &Format::Json, &report)),
     ]);
+    if let Some(cluster) = order.cluster {
+        let ended_well = end.is_ok() && code != ExitCode::Interrupted;
+        let stop = signals.stop();
+        tokio::select! {
+            () = cluster.publish(&report, &json, ended_well, context) => {}
+            () = stop.overdue() => context.terminal.say("not everything was written into the cluster in time"),
+        }
+    }
     Failure::prefer(end, written)
 }
 

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use serde_json::{Value, json};
 
 use super::fleet::sources;
-use super::{CommandResult, Context, ExitCode, Failure, planning};
+use super::{CommandResult, Context, ExitCode, Failure, cluster, planning};
 use crate::cli::{DataFormat, ValidateArgs};
 use crate::load::{Loaded, Problem, Problems, load};
 use crate::plan::{HostRef, Mode};
@@ -17,8 +17,10 @@ use crate::report::words;
 ///
 /// # Errors
 /// Every problem of every file, in one go.
-pub fn run(args: &ValidateArgs, context: &Context) -> CommandResult {
-    let result = load(&sources(&args.manifests, &args.config), &mut std::io::stdin().lock().by_ref());
+pub async fn run(args: &ValidateArgs, context: &Context) -> CommandResult {
+    let looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
+    let objects = looked.and_then(|looked| looked.objects());
+    let result = load(&sources(&args.manifests, &args.config, objects), &mut std::io::stdin().lock().by_ref());
     match args.output {
         DataFormat::Human => human(result, context),
         DataFormat::Json => {

@@ -2,7 +2,9 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod api;
 mod cases;
+mod cluster;
 mod commands;
 #[cfg(feature = "libvirt")]
 mod early_end;
@@ -27,7 +29,7 @@ use assert_cmd::Command;
 const STUCK: Duration = Duration::from_mins(1);
 
 /// Every command, as typed.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "diff",
     "plan",
     "apply",
@@ -41,6 +43,7 @@ const COMMANDS: [&str; 15] = [
     "images prefetch",
     "images prune",
     "schema",
+    "crd",
     "completions",
     "version",
 ];

@@ -120,7 +120,7 @@ async fn command(line: &Line, loaded: &Loaded, hosts: &[Hosts], signals: &Signal
     };
     let result = match line {
         Line::Apply(args) => {
-            run::apply::on(args, loaded.clone(), &fleet, jiff::Timestamp::now(), signals, &context).await
+            run::apply::on(args, loaded.clone(), &fleet, None, jiff::Timestamp::now(), signals, &context).await
         }
         Line::Prune(args) => run::images::prune::on(args, loaded.clone(), &fleet, signals, &context).await,
     };

@@ -17,14 +17,16 @@ use crate::run::execution::{Work, broken, check_simulation, progress};
 use crate::run::exit::{Facts, pick};
 use crate::run::fleet::{Fleet, Setup, load_all};
 use crate::run::locking::{Deadline, give_back, take_locks};
-use crate::run::{CommandResult, Context, Failure, Signals};
+use crate::run::{CommandResult, Context, Failure, Signals, cluster};
 
 /// Runs the command.
 ///
 /// # Errors
 /// Problems of the input; whatever ended the run before anything was done.
 pub(super) async fn run(args: &ImagesPrefetchArgs, context: &Context) -> CommandResult {
-    let mut loaded = load_all(&args.manifests, &args.config, context)?;
+    let looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
+    let objects = looked.and_then(|looked| looked.objects());
+    let mut loaded = load_all(&args.manifests, &args.config, objects, context)?;
     check_simulation(args.simulation.simulate, &loaded.desired)?;
     let signals = Signals::install(args.lock.grace)
         .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;

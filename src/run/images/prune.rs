@@ -19,14 +19,20 @@ use crate::run::execution::{check_simulation, progress};
 use crate::run::exit::{Facts, pick};
 use crate::run::fleet::{Fleet, Setup, load_all};
 use crate::run::locking::{Deadline, give_back, take_locks};
-use crate::run::{CommandResult, Context, Failure, Signals};
+use crate::run::{CommandResult, Context, Failure, Signals, cluster};
 
 /// Runs the command.
 ///
 /// # Errors
 /// Problems of the input; whatever ended the run before anything was done.
 pub(super) async fn run(args: &ImagesPruneArgs, context: &Context) -> CommandResult {
-    let loaded = load_all(&args.manifests, &args.config, context)?;
+    let looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
+    let objects = looked.and_then(|looked| looked.objects());
+    let loaded = load_all(&args.manifests, &args.config, objects, context)?;
+    if !loaded.desired.complete {
+        return Err(Failure::world("the list of proxies is not whole, so nobody knows which images are wanted")
+            .hint("run again when the whole list can be read"));
+    }
     check_simulation(args.simulation.simulate, &loaded.desired)?;
     let signals = Signals::install(args.lock.grace)
         .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;

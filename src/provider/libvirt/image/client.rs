@@ -8,13 +8,14 @@ use jiff::Timestamp;
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderName, IF_RANGE, LOCATION, RANGE, RETRY_AFTER,
 };
-use reqwest::{Response, StatusCode, redirect};
+use reqwest::{Proxy, Response, StatusCode, redirect};
 use tokio::time::timeout;
 use url::Url;
 
 use super::address::{ForbiddenAddress, Rules};
 use super::attempts::Failure;
 use super::{ImageSource, Limits, ShownUrl};
+use crate::provider::outbound::{THROUGH, proxy_for};
 
 const REDIRECTS: usize = 10;
 
@@ -46,6 +47,7 @@ impl Client {
             .retry(reqwest::retry::never())
             .connect_timeout(limits.connect)
             .dns_resolver(Arc::new(rules.clone()))
+            .proxy(Proxy::custom(|url| proxy_for(&url.as_str().parse().ok()?)?.to_string().parse::<Url>().ok()))
             .build()
             .map_err(|error| Failure::transient(&source.key, describe(error)))?;
         Ok(Self { http, rules, key: source.key.clone(), limits })
@@ -128,7 +130,9 @@ impl Client {
             return Failure::permanent(&self.key, forbidden.to_string())
                 .hint("name the host in the config if it is meant");
         }
-        Failure::transient(&self.key, format!("{}: {}", ShownUrl(url), describe(error)))
+        let proxy = url.as_str().parse().ok().and_then(|url| proxy_for(&url));
+        let way = proxy.map_or_else(String::new, |_| format!(" ({THROUGH})"));
+        Failure::transient(&self.key, format!("{}: {}{way}", ShownUrl(url), describe(error)))
     }
 }
 

@@ -1,0 +1,202 @@
+//! The way to the API server: who we are there, how it is reached, and what its failures mean.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use kube::client::ClientBuilder;
+use kube::client::retry::RetryPolicy;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tower::buffer::BufferLayer;
+use tower::retry::RetryLayer;
+
+use crate::provider::error::clean;
+use crate::provider::outbound::{THROUGH, proxy_for};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long one request may take, its retries included.
+const REQUEST: Duration = Duration::from_mins(1);
+/// A server that is busy (429, 503, 504) is asked again so often, and not sooner than it says.
+const RETRIES: u32 = 4;
+
+/// Where the API server and our credentials are found.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// `--kubeconfig`; else `KUBECONFIG`, `~/.kube/config`, and what a pod is given, in this order.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--context`; else the current one.
+    pub context: Option<String>,
+}
+
+/// A cluster that can be asked.
+#[derive(Clone)]
+pub struct Cluster {
+    pub(super) client: Client,
+    /// Whether it is reached through a proxy.
+    through_proxy: bool,
+    /// The namespace of the pod or of the context: where the lease and the outputs lie.
+    pub namespace: String,
+}
+
+/// Why the cluster did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    /// No way to a cluster, or one that cannot be used.
+    #[error("the cluster cannot be used: {message}")]
+    Access {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The API server refused.
+    #[error("{what}: the API server answered {code}: {message}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        /// The HTTP status.
+        code: u16,
+        /// One word of the API server's.
+        reason: String,
+        /// Its text, cut and cleaned.
+        message: String,
+    },
+    /// No answer, or none that can be read.
+    #[error("{what}: {message}")]
+    Lost {
+        /// What was asked.
+        what: String,
+        /// What happened, cut and cleaned.
+        message: String,
+    },
+}
+
+impl ClusterError {
+    /// The HTTP status, where the API server answered.
+    #[must_use]
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused { code, .. } => Some(*code),
+            Self::Access { .. } | Self::Lost { .. } => None,
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Access { .. } => Some("give --kubeconfig, or run in a pod with a service account's token"),
+            Self::Refused { code: 401, .. } => Some("the token or certificate is not valid there; get a new one"),
+            Self::Refused { code: 403, .. } => Some("the chart's Role lists what the service account must be allowed"),
+            Self::Refused { code: 404, .. } => {
+                Some("install the custom resource definitions: egress-plan crd | kubectl apply -f -")
+            }
+            Self::Refused { .. } => None,
+            Self::Lost { .. } => Some("look whether the API server can be reached from here"),
+        }
+    }
+
+    pub(super) fn of(what: impl Into<String>, error: kube::Error) -> Self {
+        let what = what.into();
+        match error {
+            kube::Error::Api(status) => {
+                let message = clean(&status.message);
+                Self::Refused { what, code: status.code, reason: clean(&status.reason), message }
+            }
+            other => Self::Lost { what, message: clean(&chain(&other)) },
+        }
+    }
+}
+
+/// An error and what is behind it, no text twice. Of a proxy only that there is one is told: its URL
+/// may hold a password.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !texts.iter().any(|before| before.contains(&text)) {
+            texts.push(text);
+        }
+        next = error.source();
+    }
+    let text = texts.join(": ");
+    if text.contains('@') { format!("the way {THROUGH} failed") } else { text }
+}
+
+impl Cluster {
+    /// Finds the way. Asks nothing yet.
+    ///
+    /// # Errors
+    /// No kubeconfig and no pod, or one that cannot be read.
+    pub async fn connect(access: &Access) -> Result<Self, ClusterError> {
+        let unusable = |message: String| ClusterError::Access { message: clean(&message) };
+        let (mut config, own_proxy) = config(access).await.map_err(unusable)?;
+        if !own_proxy {
+            // The library's own rule knows no pod.
+            config.proxy_url = proxy_for(&config.cluster_url);
+        }
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(REQUEST);
+        config.write_timeout = Some(REQUEST);
+        config.reset_reader_on_write = true;
+        // The default does not heed Retry-After.
+        config.default_retry = false;
+        let through_proxy = config.proxy_url.is_some();
+        let namespace = config.default_namespace.clone();
+        let busy = RetryPolicy::new(Duration::from_millis(500), Duration::from_secs(10), RETRIES, true)
+            .map_err(|error| unusable(error.to_string()))?;
+        let builder = ClientBuilder::try_from(config).map_err(|error| {
+            // The text of an unusable proxy would show its password.
+            let text = if through_proxy { "the proxy cannot be used".to_owned() } else { chain(&error) };
+            unusable(text)
+        })?;
+        let client = builder.with_layer(&BufferLayer::new(64)).with_layer(&RetryLayer::new(busy)).build();
+        Ok(Self { client, through_proxy, namespace })
+    }
+
+    /// Bounds a request, and says of one that was lost on the way through a proxy that it was.
+    pub(super) async fn bounded<T>(
+        &self,
+        what: &str,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, ClusterError> {
+        let begun = Instant::now();
+        let answer = tokio::time::timeout(REQUEST, request).await;
+        let ok = matches!(&answer, Ok(Ok(_)));
+        tracing::debug!(api = what, ok, ms = begun.elapsed().as_millis(), "asked the API server");
+        let Ok(answer) = answer else {
+            let message = format!("no answer within {} seconds", REQUEST.as_secs());
+            return Err(ClusterError::Lost { what: what.to_owned(), message });
+        };
+        answer.map_err(|error| match ClusterError::of(what, error) {
+            ClusterError::Lost { what, message } if self.through_proxy => {
+                ClusterError::Lost { what, message: format!("{message} ({THROUGH})") }
+            }
+            error => error,
+        })
+    }
+}
+
+/// The configuration, and whether its file names a proxy of its own.
+async fn config(access: &Access) -> Result<(Config, bool), String> {
+    let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+    let file = match &access.kubeconfig {
+        Some(path) => Some(Kubeconfig::read_from(path).map_err(|error| chain(&error))?),
+        None if in_pod() && access.context.is_none() && std::env::var_os("KUBECONFIG").is_none() => None,
+        None => Some(Kubeconfig::read().map_err(|error| chain(&error))?),
+    };
+    let Some(mut file) = file else {
+        return Config::incluster().map(|config| (config, false)).map_err(|error| chain(&error));
+    };
+    let context = access.context.as_ref().or(file.current_context.as_ref());
+    let cluster = file.contexts.iter().find(|named| Some(&named.name) == context);
+    let cluster = cluster.and_then(|named| named.context.as_ref()).map(|context| context.cluster.clone());
+    let named = file.clusters.iter_mut().find(|named| Some(&named.name) == cluster.as_ref());
+    let own_proxy = named.and_then(|named| named.cluster.as_ref()).is_some_and(|cluster| cluster.proxy_url.is_some());
+    let config = Config::from_custom_kubeconfig(file, &options).await.map_err(|error| chain(&error))?;
+    Ok((config, own_proxy))
+}
+
+fn in_pod() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}

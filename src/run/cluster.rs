@@ -1,0 +1,302 @@
+//! The cluster of a run: its objects before, its lease meanwhile, and what is written there afterwards.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::exit::ExitCode;
+use super::fleet::load_config_alone;
+use super::{Context, Failure, Kind, Signals};
+use crate::cli::{ClusterArgs, ClusterOutputArgs, ConfigArgs};
+use crate::cluster::client::{Access, Cluster, ClusterError};
+use crate::cluster::lease::{LIFE, Lease, NotHeld, RENEWAL};
+use crate::cluster::outputs::{Written, write_inventory, write_report};
+use crate::cluster::source::Snapshot;
+use crate::cluster::{events, publish, source};
+use crate::load::Objects;
+use crate::plan::{Label, ProxyKey};
+use crate::report::inventory::Format;
+use crate::report::{Inventory, Report};
+
+/// How soon a renewal that failed is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Of what could not be written, so many are told one by one.
+const TOLD: usize = 3;
+
+/// What a cluster said before the run began.
+pub struct Looked {
+    cluster: Cluster,
+    fleet: Label,
+    /// Its objects; none when manifests come from files alone.
+    pub snapshot: Option<Snapshot>,
+}
+
+/// What a run holds in a cluster, and leaves there.
+pub struct InCluster {
+    looked: Looked,
+    lease: Option<Held>,
+    reports: usize,
+    inventory: bool,
+}
+
+struct Held {
+    lease: Arc<Lease>,
+    ended: CancellationToken,
+    renewing: JoinHandle<()>,
+}
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
+        let failure = Self::world(error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// Reads the cluster that manifests come from, for a command that only looks.
+///
+/// # Errors
+/// No way to it; a list that could not be begun.
+pub async fn look(args: &ClusterArgs, config: &ConfigArgs, context: &Context) -> Result<Option<Looked>, Failure> {
+    if !args.from_cluster {
+        return Ok(None);
+    }
+    let (cluster, fleet) = connect(args, config, None, context).await?;
+    let source = Lease::source(&cluster, &fleet).await?;
+    Ok(Some(read(cluster, fleet, args, Some(source), context).await?))
+}
+
+async fn connect(
+    args: &ClusterArgs,
+    config: &ConfigArgs,
+    namespace: Option<&String>,
+    context: &Context,
+) -> Result<(Cluster, Label), Failure> {
+    let fleet = load_config_alone(config, context)?.fleet;
+    let fleet = fleet
+        .ok_or_else(|| Failure::input("the fleet is not known").hint("set fleet in the config, or pass --fleet"))?;
+    let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+    let mut cluster = Cluster::connect(&access).await?;
+    if let Some(namespace) = namespace {
+        cluster.namespace.clone_from(namespace);
+    }
+    Ok((cluster, fleet))
+}
+
+async fn read(
+    cluster: Cluster,
+    fleet: Label,
+    args: &ClusterArgs,
+    source: Option<String>,
+    context: &Context,
+) -> Result<Looked, Failure> {
+    let namespaces = (!args.namespaces.is_empty()).then(|| args.namespaces.iter().cloned().collect());
+    let mut snapshot = source::read(&cluster, namespaces.as_ref()).await?;
+    snapshot.objects.source = source;
+    for trouble in &snapshot.troubles {
+        context.terminal.say(&format!("the list of proxies is not whole, so nothing is deleted: {trouble}"));
+    }
+    Ok(Looked { cluster, fleet, snapshot: Some(snapshot) })
+}
+
+impl Looked {
+    /// What `load` takes.
+    #[must_use]
+    pub fn objects(&self) -> Option<Objects> {
+        self.snapshot.as_ref().map(|snapshot| snapshot.objects.clone())
+    }
+
+    /// `metadata.generation` of each proxy.
+    #[must_use]
+    pub fn generations(&self) -> BTreeMap<ProxyKey, i64> {
+        let Some(snapshot) = &self.snapshot else { return BTreeMap::new() };
+        let single = snapshot.proxies.iter().map(|(key, known)| (key.clone(), known.generation));
+        let sets = publish::sets_of_members(snapshot);
+        let members = sets.into_iter().filter_map(|(key, set)| Some((key, snapshot.sets.get(&set)?.generation)));
+        members.chain(single).collect()
+    }
+}
+
+impl InCluster {
+    /// Takes the lease, and reads the cluster where manifests come from it.
+    ///
+    /// # Errors
+    /// No way to the cluster; another run holds the lease; a list that could not be begun; a signal.
+    pub async fn begin(
+        args: &ClusterArgs,
+        outputs: &ClusterOutputArgs,
+        config: &ConfigArgs,
+        lock_timeout: Duration,
+        signals: &Signals,
+        context: &Context,
+    ) -> Result<Option<Self>, Failure> {
+        let reports = outputs.cluster_reports.map_or(0, usize::from);
+        if !args.from_cluster && !outputs.lease && reports == 0 && !outputs.cluster_inventory {
+            return Ok(None);
+        }
+        tokio::select! {
+            begun = Self::begin_now(args, outputs, config, lock_timeout, signals, context) => begun.map(Some),
+            () = signals.first.cancelled() => Err(Failure::interrupted()),
+        }
+    }
+
+    async fn begin_now(
+        args: &ClusterArgs,
+        outputs: &ClusterOutputArgs,
+        config: &ConfigArgs,
+        lock_timeout: Duration,
+        signals: &Signals,
+        context: &Context,
+    ) -> Result<Self, Failure> {
+        let (cluster, fleet) = connect(args, config, outputs.cluster_namespace.as_ref(), context).await?;
+        let mut held = None;
+        if args.from_cluster || outputs.lease {
+            let lease = Lease::take(&cluster, &fleet, &holder(&context.run), lock_timeout).await.map_err(not_held)?;
+            held = Some(Held::new(lease, signals));
+        }
+        let source = held.as_ref().map(|held| held.lease.source.clone());
+        let looked = if args.from_cluster {
+            match read(cluster, fleet, args, source, context).await {
+                Ok(looked) => looked,
+                Err(failure) => {
+                    release(held).await;
+                    return Err(failure);
+                }
+            }
+        } else {
+            Looked { cluster, fleet, snapshot: None }
+        };
+        let reports = outputs.cluster_reports.map_or(0, usize::from);
+        Ok(Self { looked, lease: held, reports, inventory: outputs.cluster_inventory })
+    }
+
+    /// What was read.
+    #[must_use]
+    pub fn looked(&self) -> &Looked {
+        &self.looked
+    }
+
+    /// Writes status, events and outputs; whatever could not be written is said, and fails nothing.
+    pub async fn publish(&self, report: &Report, json: &str, ended_well: bool, context: &Context) {
+        let cluster = &self.looked.cluster;
+        let mut troubles = Vec::new();
+        if let Some(snapshot) = &self.looked.snapshot {
+            let now = Timestamp::now();
+            // A run that ended before it looked knows nothing that a status should say.
+            if report.hosts.iter().any(|host| host.reachable) {
+                troubles.extend(publish::write(cluster, publish::changes(report, snapshot, now)).await);
+            }
+            let sets = publish::sets_of_members(snapshot);
+            let happened = events::of_report(report, snapshot, &sets);
+            troubles.extend(events::write(cluster, snapshot, happened, &context.run, now).await);
+        }
+        if self.reports > 0 {
+            troubles.extend(write_report(cluster, report, json, self.reports).await.err());
+        }
+        if self.inventory && ended_well {
+            self.write_inventory(report, &mut troubles, context).await;
+        }
+        for trouble in troubles.iter().take(TOLD) {
+            context.terminal.say(&format!("not written into the cluster: {trouble}"));
+        }
+        if let Some(more) = troubles.len().checked_sub(TOLD).filter(|more| *more > 0) {
+            context.terminal.say(&format!("and {more} more"));
+        }
+    }
+
+    async fn write_inventory(&self, report: &Report, troubles: &mut Vec<ClusterError>, context: &Context) {
+        let Ok(rendered) = Format::Json.render(&Inventory::of(report)) else { return };
+        match write_inventory(&self.looked.cluster, &self.looked.fleet, &rendered).await {
+            Ok(Written::Kept) => context.terminal.say(
+                "the inventory in the cluster lists proxies and is kept, since none of the wanted ones can be listed now",
+            ),
+            Ok(Written::TooLarge) => {
+                context.terminal.say("the inventory is too large for a ConfigMap; write it to a file with --inventory");
+            }
+            Ok(Written::Unchanged | Written::Replaced) => {}
+            Err(error) => troubles.push(error),
+        }
+    }
+
+    /// Gives the lease back.
+    pub async fn end(self) {
+        release(self.lease).await;
+    }
+}
+
+async fn release(held: Option<Held>) {
+    let Some(held) = held else { return };
+    held.ended.cancel();
+    // A renewal under way is waited for, so that it does not take back what was given back.
+    held.renewing.await.ok();
+    if let Err(error) = held.lease.release().await {
+        tracing::warn!(%error, "the lease could not be given back; it runs out by itself");
+    }
+}
+
+impl Held {
+    fn new(lease: Lease, signals: &Signals) -> Self {
+        let (lease, ended) = (Arc::new(lease), CancellationToken::new());
+        let renewing = tokio::spawn(renew(Arc::clone(&lease), ended.clone(), signals.clone()));
+        Self { lease, ended, renewing }
+    }
+}
+
+/// Renews a lease until the run ends. One that is lost, or could not be renewed for as long as it lives,
+/// ends the run as an interrupt would.
+async fn renew(lease: Arc<Lease>, ended: CancellationToken, signals: Signals) {
+    let mut last = Instant::now();
+    let mut pause = RENEWAL;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = ended.cancelled() => return,
+        }
+        match lease.renew().await {
+            Ok(()) => (last, pause) = (Instant::now(), RENEWAL),
+            Err(NotHeld::Other { holder, .. }) => {
+                let holder = if holder.is_empty() { "nobody".to_owned() } else { holder };
+                tracing::error!(%holder, "the lease was taken from this run; nothing more is begun");
+                return signals.expire();
+            }
+            Err(NotHeld::Cluster(error)) => {
+                tracing::warn!(%error, "the lease could not be renewed");
+                pause = AGAIN;
+            }
+        }
+        if last.elapsed() > LIFE {
+            tracing::error!("the lease could not be renewed in time; nothing more is begun");
+            return signals.expire();
+        }
+    }
+}
+
+/// Which pod, or machine, and which run.
+fn holder(run: &str) -> String {
+    let pod = std::env::var("POD_NAME").ok().or_else(|| std::env::var("HOSTNAME").ok());
+    let pod = pod.filter(|pod| !pod.is_empty()).unwrap_or_else(|| "egress-plan".to_owned());
+    format!("{pod}/{run}")
+}
+
+fn not_held(not_held: NotHeld) -> Failure {
+    match not_held {
+        NotHeld::Cluster(error) => error.into(),
+        NotHeld::Other { lease, holder, left } => {
+            let left = left
+                .map_or_else(String::new, |left| format!(", for {} more seconds unless it is renewed", left.as_secs()));
+            Failure::new(
+                Kind::World,
+                ExitCode::Locked,
+                format!("another run holds the lease {lease}; nothing was done"),
+            )
+            .cause(format!("{holder} holds it{left}"))
+            .hint("wait for it, or raise --lock-timeout")
+        }
+    }
+}

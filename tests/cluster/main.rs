@@ -1,0 +1,55 @@
+//! The whole program and a real API server. Needs what `tests/cluster/lab` provides, and is ignored
+//! without.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod api;
+mod crowd;
+mod fleet;
+mod refused;
+mod story;
+
+use std::sync::{Arc, OnceLock};
+
+use libtest_mimic::{Arguments, Trial};
+
+use api::Api;
+
+type Test = (&'static str, fn(&Api));
+
+const TESTS: &[Test] = &[
+    ("thirty_wrong_objects_are_refused_by_the_server_and_as_files_by_validate", refused::both_refuse),
+    ("the_example_is_taken_by_the_server_and_as_files_by_validate", refused::both_take_the_example),
+    ("a_mode_cannot_be_changed_and_everything_else_can", refused::a_mode_stays),
+    ("objects_become_machines_and_kubectl_shows_how_far_they_are", story::from_manifest_to_status),
+    ("what_happens_again_is_counted_and_old_reports_go", story::repeated),
+    ("c23_of_two_runs_one_works_and_one_names_it", story::two_runs),
+    ("c23_the_lease_of_a_killed_run_is_taken_over_when_its_time_is_over", story::killed_holder),
+    ("two_thousand_objects_cost_five_lists_and_a_write_for_each_that_changed", crowd::two_thousand),
+];
+
+fn main() -> std::process::ExitCode {
+    let mut arguments = Arguments::from_args();
+    // They share one API server, whose process this one ends.
+    arguments.test_threads = Some(1);
+    let there = std::env::var_os("EGRESS_PLAN_KUBE").is_some();
+    let api: Arc<OnceLock<Api>> = Arc::default();
+    let trials = TESTS.iter().map(|(name, test)| {
+        let (api, test) = (Arc::clone(&api), *test);
+        let trial = Trial::test(*name, move || {
+            test(api.get_or_init(|| {
+                let api = Api::start();
+                let definitions = std::process::Command::new(assert_cmd::cargo::cargo_bin!("egress-plan")).arg("crd").output();
+                let definitions = String::from_utf8(definitions.expect("starts").stdout).expect("text");
+                api.kubectl_with("apply --server-side -f -", &definitions).ok();
+                api.kubectl("wait --for=condition=Established --timeout=30s crd/proxies.egress-plan.dev crd/proxysets.egress-plan.dev").ok();
+                api
+            }));
+            Ok(())
+        });
+        trial.with_ignored_flag(!there)
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    drop(api);
+    conclusion.exit_code()
+}
