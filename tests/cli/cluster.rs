@@ -13,6 +13,9 @@ use super::{Ended, run};
 const DIFF: &str = "diff --from-cluster --kubeconfig kubeconfig";
 const APPLY: &str = "apply --from-cluster --kubeconfig kubeconfig --simulate --auto-approve --lock-timeout 0s";
 
+/// What befalls an API server.
+type Trouble<'a> = &'a dyn Fn(&Api);
+
 fn spec(zone: &str, port: u16) -> Value {
     json!({
         "mode": "Managed", "provider": "lab", "port": port, "cloudInit": "#cloud-config\npackages: [squid]\n",
@@ -135,7 +138,6 @@ fn l13_r27_a_list_that_is_not_whole_deletes_nothing() {
         let answer = refusal(410, "Expired", "too old");
         api.instead(Instead { method: "GET", path: "/proxies", query: "continue=", times: 9, answer });
     };
-    type Trouble<'a> = &'a dyn Fn(&Api);
     let stories: [(&str, Trouble<'_>, usize); 3] = [
         ("a page that fails", &pages, 2),
         ("a resource that may not be listed", &sets, 1),
