@@ -42,6 +42,9 @@ pub struct ClusterArgs {
     /// The context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+    /// The namespace of the Lease, the reports and the inventory [default: the pod's or the context's]
+    #[arg(long, value_name = "NAME")]
+    pub cluster_namespace: Option<String>,
 }
 
 /// What a run holds in a cluster, and leaves there.
@@ -51,9 +54,6 @@ pub struct ClusterOutputArgs {
     /// Hold the fleet's Lease while the run lasts; --from-cluster does so anyway
     #[arg(long)]
     pub lease: bool,
-    /// The namespace of the Lease, the reports and the inventory [default: the pod's or the context's]
-    #[arg(long, value_name = "NAME")]
-    pub cluster_namespace: Option<String>,
     /// Write the report to a ConfigMap, and keep the last N of them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub cluster_reports: Option<u16>,

@@ -102,13 +102,14 @@ impl ClusterError {
                 let message = clean(&status.message);
                 Self::Refused { what, code: status.code, reason: clean(&status.reason), message }
             }
+            // Its text may quote what could not be read, which may be a Secret.
+            kube::Error::SerdeError(_) => Self::Lost { what, message: "the answer cannot be read".to_owned() },
             other => Self::Lost { what, message: clean(&chain(&other)) },
         }
     }
 }
 
-/// An error and what is behind it, no text twice. Of a proxy only that there is one is told: its URL
-/// may hold a password.
+/// An error and what is behind it, no text twice and no user of a URL: it may be one with a password.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);
@@ -120,7 +121,20 @@ fn chain(error: &dyn std::error::Error) -> String {
         next = error.source();
     }
     let text = texts.join(": ");
-    if text.contains('@') { format!("the way {THROUGH} failed") } else { text }
+    without_users(&text)
+}
+
+/// Takes what stands between `://` and `@` out.
+fn without_users(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let authority = part.split(|c: char| c == '/' || c.is_whitespace()).next().unwrap_or_default();
+        let from = authority.rfind('@').map_or(0, |at| at + 1);
+        out.push_str("://");
+        out.push_str(part.get(from..).unwrap_or_default());
+    }
+    out
 }
 
 impl Cluster {
@@ -199,4 +213,20 @@ async fn config(access: &Access) -> Result<(Config, bool), String> {
 
 fn in_pod() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_user_of_a_url_is_shown_and_everything_else_is() {
+        for (text, shown) in [
+            ("dial http://u:p@h:1/x and https://h2", "dial http://h:1/x and https://h2"),
+            ("no context kubernetes-admin@kubernetes", "no context kubernetes-admin@kubernetes"),
+            ("http://a@b@c", "http://c"),
+        ] {
+            assert_eq!(without_users(text), shown);
+        }
+    }
 }

@@ -22,6 +22,8 @@ pub const LIFE: Duration = Duration::from_mins(1);
 pub const RENEWAL: Duration = Duration::from_secs(20);
 /// Between two looks at another's lease.
 const LOOK: Duration = Duration::from_secs(2);
+/// After another run was quicker.
+const QUICKER: Duration = Duration::from_millis(200);
 
 /// A lease that this run holds.
 pub struct Lease {
@@ -87,13 +89,14 @@ impl Lease {
             };
             let (holder_there, left) = match held {
                 Look::Held { holder, left } => (holder, left),
-                Look::Free => match claim(cluster, &api, &name, there, holder).await? {
-                    Some(source) => {
+                Look::Free => {
+                    if let Some(source) = claim(cluster, &api, &name, there, holder).await? {
                         return Ok(Self { cluster: cluster.clone(), api, name, holder: holder.to_owned(), source });
                     }
                     // Another run was quicker; who it is, the next look tells.
-                    None => continue,
-                },
+                    tokio::time::sleep(QUICKER).await;
+                    continue;
+                }
             };
             let remaining = timeout.saturating_sub(begun.elapsed());
             if remaining.is_zero() {
@@ -113,6 +116,13 @@ impl Lease {
         let api: Api<Object> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         let there = cluster.bounded("read the lease", api.get_opt(&Self::name(fleet))).await?;
         Ok(there.and_then(|lease| source_of(&lease)).unwrap_or_else(|| "lease/none".to_owned()))
+    }
+
+    /// Gives a lease back that a run may or may not have taken when it was told to end.
+    pub async fn withdraw(cluster: &Cluster, fleet: &Label, holder: &str) {
+        let api: Api<Object> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let (name, holder) = (Self::name(fleet), holder.to_owned());
+        Self { cluster: cluster.clone(), api, name, holder, source: String::new() }.release().await.ok();
     }
 
     /// Says that the run is still at it.
@@ -166,6 +176,8 @@ async fn claim(
     holder: &str,
 ) -> Result<Option<String>, ClusterError> {
     let time = MicroTime(now());
+    // One that is gone since it was looked at is made by the next try; a namespace that is gone is not.
+    let replaces = there.is_some();
     let made = match there {
         None => {
             let spec = LeaseSpec { lease_transitions: Some(0), ..ours(holder, &time) };
@@ -182,7 +194,7 @@ async fn claim(
     };
     match made {
         Ok(lease) => Ok(Some(source_of(&lease).unwrap_or_default())),
-        Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(None),
+        Err(error) if error.code() == Some(409) || (replaces && error.code() == Some(404)) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::client::{Cluster, ClusterError};
-use super::source::{Snapshot, proxies, proxy_sets};
+use super::source::{Known, Snapshot, proxies, proxy_sets};
 use super::status::{ProxySetStatus, ProxyStatus, of_proxy, of_set};
 use crate::load::manifest::API_VERSION;
 use crate::plan::ProxyKey;
@@ -31,6 +31,8 @@ pub struct Change {
     pub object: ProxyKey,
     /// Whether it is a set.
     pub is_set: bool,
+    /// `metadata.uid`: an object of the same name that was made meanwhile is another one.
+    pub uid: String,
     /// The whole status.
     pub status: Value,
 }
@@ -38,7 +40,7 @@ pub struct Change {
 /// The set of each member that no single Proxy stands for.
 #[must_use]
 pub fn sets_of_members(snapshot: &Snapshot) -> BTreeMap<ProxyKey, ProxyKey> {
-    let members = |(set, known): (&ProxyKey, &super::source::Known)| {
+    let members = |(set, known): (&ProxyKey, &Known)| {
         let set = set.clone();
         (0..known.replicas).filter_map(move |index| {
             let member = ProxyKey::new(set.namespace(), &format!("{}-{index}", set.name())).ok()?;
@@ -58,7 +60,7 @@ pub fn changes(report: &Report, snapshot: &Snapshot, at: Timestamp) -> Vec<Chang
         if let Some(known) = snapshot.proxies.get(&proxy.key) {
             let before: ProxyStatus = read(&known.status);
             let after = of_proxy(proxy, &before, known.generation);
-            changes.extend(changed(&proxy.key, false, &before, &after));
+            changes.extend(changed(&proxy.key, false, known, &before, &after));
         } else if let Some(set) = sets.get(&proxy.key) {
             members.entry(set).or_default().push(proxy);
         }
@@ -67,7 +69,7 @@ pub fn changes(report: &Report, snapshot: &Snapshot, at: Timestamp) -> Vec<Chang
         let before: ProxySetStatus = read(&known.status);
         let members = members.remove(set).unwrap_or_default();
         let after = of_set(&members, &before, known.generation, at);
-        changes.extend(changed(set, true, &before, &after));
+        changes.extend(changed(set, true, known, &before, &after));
     }
     changes
 }
@@ -77,11 +79,18 @@ fn read<T: DeserializeOwned + Default>(status: &Value) -> T {
     serde_json::from_value(status.clone()).unwrap_or_default()
 }
 
-fn changed<T: PartialEq + Serialize>(object: &ProxyKey, is_set: bool, before: &T, after: &T) -> Option<Change> {
+fn changed<T: PartialEq + Serialize>(
+    object: &ProxyKey,
+    is_set: bool,
+    known: &Known,
+    before: &T,
+    after: &T,
+) -> Option<Change> {
     if before == after {
         return None;
     }
-    Some(Change { object: object.clone(), is_set, status: serde_json::to_value(after).ok()? })
+    let uid = known.uid.clone();
+    Some(Change { object: object.clone(), is_set, uid, status: serde_json::to_value(after).ok()? })
 }
 
 /// Writes statuses by server-side apply. Returns those that could not be written; an object that is
@@ -107,7 +116,7 @@ async fn patch(
     let object = json!({
         "apiVersion": API_VERSION,
         "kind": kind,
-        "metadata": {"name": change.object.name(), "namespace": change.object.namespace()},
+        "metadata": {"name": change.object.name(), "namespace": change.object.namespace(), "uid": change.uid},
         "status": change.status,
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();

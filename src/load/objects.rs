@@ -82,6 +82,7 @@ pub(super) fn add<'a>(objects: &'a Objects, join: &mut Join<'a>) -> Read {
     let mut read = Read::default();
     for object in &objects.objects {
         let source = object.source();
+        let sets = join.sets.len();
         let (node, findings) = read_one(object, &source, &objects.secrets, join);
         let keys = keys(object, node.as_ref());
         let twice = keys.iter().flatten().filter_map(|key| Some((key, of_files.get(key)?)));
@@ -95,6 +96,8 @@ pub(super) fn add<'a>(objects: &'a Objects, join: &mut Join<'a>) -> Read {
         if wrong.is_empty() {
             continue;
         }
+        // What of it was sound enough to be taken goes again: half an object is another one.
+        join.sets.truncate(sets);
         let why = wrong.iter().map(|finding| problem(&source, finding).message).collect::<Vec<_>>().join("; ");
         if let Some(keys) = keys {
             block(keys, &why, &source.name, node.as_ref(), join);
@@ -153,7 +156,8 @@ fn keys(object: &Object, node: Option<&Node>) -> Option<Vec<ProxyKey>> {
     (0..replicas).map(|index| ProxyKey::new(&object.namespace, &format!("{}-{index}", object.name)).ok()).collect()
 }
 
-/// Keeps keys desired whose object cannot be resolved: nothing is made, changed or deleted for them.
+/// Keeps keys desired whose object cannot be resolved: nothing is made, changed or deleted for them. A
+/// key that another object gave first stays that one's.
 fn block(keys: Vec<ProxyKey>, why: &str, origin: &str, node: Option<&Node>, join: &mut Join<'_>) {
     let spec = node.and_then(|node| node.get("spec"));
     let spec = spec.and_then(|spec| spec.get("template").and_then(|template| template.get("spec")).or(Some(spec)));
@@ -176,6 +180,9 @@ fn block(keys: Vec<ProxyKey>, why: &str, origin: &str, node: Option<&Node>, join
         let managed = Managed { place: place.clone(), port, protect, spec, resolved: Err(why.to_owned()) };
         let mode = Mode::Managed(Box::new(managed));
         let proxy = Proxy { key: key.clone(), origin: origin.to_owned(), labels: BTreeMap::new(), mode };
-        join.proxies.entry(key).or_insert(proxy);
+        let own = format!("{origin}:");
+        if join.proxies.get(&key).is_none_or(|there| there.origin.starts_with(&own)) {
+            join.proxies.insert(key, proxy);
+        }
     }
 }

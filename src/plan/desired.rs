@@ -30,6 +30,14 @@ pub struct Desired {
     pub hosts: BTreeMap<HostRef, HostSettings>,
 }
 
+impl Desired {
+    /// Whether a cluster's lists broke off, so that nobody knows all that is wanted.
+    #[must_use]
+    pub fn broke_off(&self) -> bool {
+        !self.complete && self.source.is_some()
+    }
+}
+
 /// What the config says about a host that matters for planning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HostSettings {

@@ -66,6 +66,9 @@ impl Draft<'_> {
 
     /// What nobody needs to act on and somebody may want to know (L22).
     fn take_notes(&mut self) {
+        if self.desired.broke_off() {
+            self.notes.insert("the list of proxies is not whole, so nothing is deleted".to_owned());
+        }
         for (place, view) in self.views() {
             for (stranger, name) in &view.strangers {
                 self.notes.insert(format!(

@@ -45,6 +45,9 @@ impl<'a> Draft<'a> {
     /// Finds the host and what the config made of the manifest.
     fn locate(&self, key: &'a ProxyKey, managed: &'a Managed) -> Result<Wanted<'a>, Hold> {
         let place = &managed.place;
+        let resolved = managed.resolved.as_ref().map_err(|problem| {
+            Hold::blocked(Reason::Unresolved, problem.clone()).hint("correct the manifest or the config")
+        })?;
         let Some(settings) = self.desired.hosts.get(place) else {
             return Err(Hold::blocked(Reason::Unresolved, format!("{place} is not a host of the config"))
                 .hint("add the host to the config, or give the manifest another placement.zone"));
@@ -53,9 +56,6 @@ impl<'a> Draft<'a> {
             return Err(Hold::blocked(Reason::Unresolved, format!("{place} is retired and takes no machines"))
                 .hint("give the manifest another placement.zone"));
         }
-        let resolved = managed.resolved.as_ref().map_err(|problem| {
-            Hold::blocked(Reason::Unresolved, problem.clone()).hint("correct the manifest or the config")
-        })?;
         match self.observed.hosts.get(place) {
             Some(HostState::Known(view)) => Ok(Wanted { key, managed, place, view, resolved }),
             // Why it is unknown is told once, of the host.

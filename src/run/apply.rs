@@ -25,7 +25,7 @@ pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
     let cluster = InCluster::begin(from, to, &args.config, wait, &signals, context).await?;
     let result = beside(args, cluster.as_ref(), started_at, &signals, context).await;
     if let Some(cluster) = cluster {
-        cluster.end().await;
+        cluster.end(&signals).await;
     }
     result
 }

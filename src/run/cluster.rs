@@ -24,6 +24,8 @@ use crate::report::{Inventory, Report};
 
 /// How soon a renewal that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How long giving the lease back may take.
+const RELEASE: Duration = Duration::from_secs(10);
 /// Of what could not be written, so many are told one by one.
 const TOLD: usize = 3;
 
@@ -67,23 +69,18 @@ pub async fn look(args: &ClusterArgs, config: &ConfigArgs, context: &Context) ->
     if !args.from_cluster {
         return Ok(None);
     }
-    let (cluster, fleet) = connect(args, config, None, context).await?;
+    let (cluster, fleet) = connect(args, config, context).await?;
     let source = Lease::source(&cluster, &fleet).await?;
     Ok(Some(read(cluster, fleet, args, Some(source), context).await?))
 }
 
-async fn connect(
-    args: &ClusterArgs,
-    config: &ConfigArgs,
-    namespace: Option<&String>,
-    context: &Context,
-) -> Result<(Cluster, Label), Failure> {
+async fn connect(args: &ClusterArgs, config: &ConfigArgs, context: &Context) -> Result<(Cluster, Label), Failure> {
     let fleet = load_config_alone(config, context)?.fleet;
     let fleet = fleet
         .ok_or_else(|| Failure::input("the fleet is not known").hint("set fleet in the config, or pass --fleet"))?;
     let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
     let mut cluster = Cluster::connect(&access).await?;
-    if let Some(namespace) = namespace {
+    if let Some(namespace) = &args.cluster_namespace {
         cluster.namespace.clone_from(namespace);
     }
     Ok((cluster, fleet))
@@ -140,26 +137,36 @@ impl InCluster {
         if !args.from_cluster && !outputs.lease && reports == 0 && !outputs.cluster_inventory {
             return Ok(None);
         }
+        let (cluster, fleet) = connect(args, config, context).await?;
+        let leased = args.from_cluster || outputs.lease;
+        let (of, name, holder) = (cluster.clone(), fleet.clone(), holder(&context.run));
+        let work = async {
+            let mut held = None;
+            if leased {
+                let lease = Lease::take(&cluster, &fleet, &holder, lock_timeout).await.map_err(not_held)?;
+                held = Some(Held::new(lease, signals));
+            }
+            Self::read(args, outputs, (cluster, fleet), held, context).await
+        };
         tokio::select! {
-            begun = Self::begin_now(args, outputs, config, lock_timeout, signals, context) => begun.map(Some),
-            () = signals.first.cancelled() => Err(Failure::interrupted()),
+            begun = work => begun.map(Some),
+            () = signals.first.cancelled() => {
+                // It may have been taken in this very moment.
+                if leased {
+                    tokio::time::timeout(RELEASE, Lease::withdraw(&of, &name, &holder)).await.ok();
+                }
+                Err(Failure::interrupted())
+            }
         }
     }
 
-    async fn begin_now(
+    async fn read(
         args: &ClusterArgs,
         outputs: &ClusterOutputArgs,
-        config: &ConfigArgs,
-        lock_timeout: Duration,
-        signals: &Signals,
+        (cluster, fleet): (Cluster, Label),
+        held: Option<Held>,
         context: &Context,
     ) -> Result<Self, Failure> {
-        let (cluster, fleet) = connect(args, config, outputs.cluster_namespace.as_ref(), context).await?;
-        let mut held = None;
-        if args.from_cluster || outputs.lease {
-            let lease = Lease::take(&cluster, &fleet, &holder(&context.run), lock_timeout).await.map_err(not_held)?;
-            held = Some(Held::new(lease, signals));
-        }
         let source = held.as_ref().map(|held| held.lease.source.clone());
         let looked = if args.from_cluster {
             match read(cluster, fleet, args, source, context).await {
@@ -183,13 +190,15 @@ impl InCluster {
     }
 
     /// Writes status, events and outputs; whatever could not be written is said, and fails nothing.
-    pub async fn publish(&self, report: &Report, json: &str, ended_well: bool, context: &Context) {
+    ///
+    /// A run that did not look knows nothing that a status should say, and one that did not end well
+    /// nothing that an inventory should.
+    pub async fn publish(&self, report: &Report, json: &str, (looked, ended_well): (bool, bool), context: &Context) {
         let cluster = &self.looked.cluster;
         let mut troubles = Vec::new();
         if let Some(snapshot) = &self.looked.snapshot {
             let now = Timestamp::now();
-            // A run that ended before it looked knows nothing that a status should say.
-            if report.hosts.iter().any(|host| host.reachable) {
+            if looked {
                 troubles.extend(publish::write(cluster, publish::changes(report, snapshot, now)).await);
             }
             let sets = publish::sets_of_members(snapshot);
@@ -224,19 +233,34 @@ impl InCluster {
         }
     }
 
-    /// Gives the lease back.
-    pub async fn end(self) {
-        release(self.lease).await;
+    /// Gives the lease back, as far as there is time.
+    pub async fn end(self, signals: &Signals) {
+        let stop = signals.stop();
+        tokio::select! {
+            () = release(self.lease) => {}
+            () = stop.overdue() => tracing::warn!("the lease is left to run out by itself"),
+        }
     }
 }
 
 async fn release(held: Option<Held>) {
-    let Some(held) = held else { return };
+    let Some(mut held) = held else { return };
     held.ended.cancel();
-    // A renewal under way is waited for, so that it does not take back what was given back.
-    held.renewing.await.ok();
-    if let Err(error) = held.lease.release().await {
-        tracing::warn!(%error, "the lease could not be given back; it runs out by itself");
+    let given_back = tokio::time::timeout(RELEASE, async {
+        // A renewal under way is waited for, so that it does not take back what was given back.
+        (&mut held.renewing).await.ok();
+        held.lease.release().await
+    });
+    match given_back.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the lease could not be given back; it runs out by itself"),
+        Err(_) => tracing::warn!("the API server did not answer, so the lease is left to run out by itself"),
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.ended.cancel();
     }
 }
 

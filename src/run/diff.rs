@@ -57,7 +57,7 @@ pub async fn run(args: &DiffArgs, context: &Context) -> CommandResult {
     Ok(pick(&Facts {
         failed: planning::every_host_lost(&plan),
         refused: !plan.refusals.is_empty(),
-        incomplete: plan.is_incomplete(),
+        incomplete: plan.is_incomplete() || loaded.desired.broke_off(),
         changes_to_tell: args.detailed_exitcode && plan.has_changes(),
         ..Facts::default()
     }))

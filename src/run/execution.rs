@@ -60,6 +60,8 @@ pub struct Ended {
     pub observed: Observed,
     /// What was to be done.
     pub plan: Plan,
+    /// Whether it looked at all.
+    pub looked: bool,
     /// What came of it; none when nothing was begun.
     pub outcome: Option<Outcome>,
     /// How the command ends.
@@ -118,7 +120,7 @@ impl Execution<'_> {
             self.context.terminal.say(&target);
         }
         let plan = planning::make(&desired, &observed, &self.order.policy)?;
-        let mut ended = Ended { desired, observed, plan, outcome: None, end: Ok(ExitCode::Success) };
+        let mut ended = Ended { desired, observed, plan, looked: true, outcome: None, end: Ok(ExitCode::Success) };
         ended.end = self.act(&mut ended, progress).await;
         Ok(ended)
     }
@@ -137,7 +139,7 @@ impl Execution<'_> {
         let mut facts = Facts {
             failed: planning::every_host_lost(plan),
             refused: !plan.refusals.is_empty(),
-            incomplete: plan.is_incomplete(),
+            incomplete: plan.is_incomplete() || ended.desired.broke_off(),
             ..Facts::default()
         };
         if facts.refused || facts.failed || !plan.has_changes() {
@@ -189,7 +191,7 @@ impl Execution<'_> {
         let observed = Observed { hosts: hosts.collect() };
         let desired = desired(&observed);
         let plan = planning::make(&desired, &observed, &self.order.policy)?;
-        Ok(Ended { desired, observed, plan, outcome: None, end: Err(failure) })
+        Ok(Ended { desired, observed, plan, looked: false, outcome: None, end: Err(failure) })
     }
 }
 

@@ -105,8 +105,11 @@ pub async fn look(request: &Request<'_>, context: &Context) -> Result<Option<(Re
     }
     // Nothing of this plan is carried out: it says what is pending and why something is not as wanted.
     let plan = plan(&wanted.desired, &observed, &wanted.policy, Timestamp::now());
-    let code =
-        pick(&Facts { failed: planning::every_host_lost(&plan), incomplete: plan.is_incomplete(), ..Facts::default() });
+    let code = pick(&Facts {
+        failed: planning::every_host_lost(&plan),
+        incomplete: plan.is_incomplete() || wanted.desired.broke_off(),
+        ..Facts::default()
+    });
     let run = run_info(request.command, &wanted.desired, &plan, started_at, code, context);
     let mut report = document::build(&ReportInput {
         run: &run,

@@ -131,7 +131,8 @@ fn filter(verbosity: u8) -> Targets {
         1 => (LevelFilter::DEBUG, LevelFilter::WARN),
         _ => (LevelFilter::TRACE, LevelFilter::INFO),
     };
-    Targets::new().with_default(others).with_target(CRATE, own)
+    // The cluster's client would tell of an answer that it cannot read by showing all of it.
+    Targets::new().with_default(others).with_target("kube_client", LevelFilter::OFF).with_target(CRATE, own)
 }
 
 impl Traces {

@@ -22,7 +22,7 @@ use crate::report::{Inventory, Report, ReportInput, RunInfo, RunResult, document
 /// The run's own failure; what the file system said, of every place that could not be written.
 pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
     let Execution { order, fleet, signals, context } = execution;
-    let Ended { desired, observed, plan, outcome, end } = ended;
+    let Ended { desired, observed, plan, looked, outcome, end } = ended;
     let mut end = end.clone();
     let asked = order.cluster.is_some()
         || order.report.is_some()
@@ -75,7 +75,7 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
         let ended_well = end.is_ok() && code != ExitCode::Interrupted;
         let stop = signals.stop();
         tokio::select! {
-            () = cluster.publish(&report, &json, ended_well, context) => {}
+            () = cluster.publish(&report, &json, (*looked, ended_well), context) => {}
             () = stop.overdue() => context.terminal.say("not everything was written into the cluster in time"),
         }
     }

@@ -434,3 +434,92 @@ fn c21_one_rule_says_whether_the_api_server_is_reached_through_a_proxy() {
     let ended = with(&[("HTTPS_PROXY", through)]);
     assert_eq!(ended.code, Some(0), "it is of another scheme: {}", ended.stderr);
 }
+
+#[test]
+fn half_an_object_that_is_wrong_is_not_carried_out() {
+    let (lab, _) = settled();
+    let mut zone = spec("h1", 3128);
+    zone["placement"].as_object_mut().expect("an object").remove("zone");
+    let with_address = |zone: &str| {
+        let mut spec = spec(zone, 3128);
+        spec["network"] = json!({"addresses": ["192.0.2.77/24"]});
+        spec
+    };
+    let all = vec![
+        proxy("a", &spec("h1", 3128)),
+        proxy("b", &spec("h2", 3128)),
+        proxy("c", &with_address("h1")),
+        proxy("d", &with_address("h2")),
+    ];
+    let api = wants(&lab, all);
+    let mut set = proxy("web", &json!({"replicas": 2, "zones": ["h1", "lost"], "template": {"spec": zone}}));
+    set["kind"] = json!("ProxySet");
+    api.sets(vec![set]);
+    let ended = lab.run(APPLY);
+    assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("1 created, 0 started, 0 updated, 0 replaced, 0 deleted"), "{}", ended.stdout);
+    for text in ["t/d ", "t/web-0 ", "t/web-1 ", "192.0.2.77", "lost"] {
+        assert!(ended.stdout.contains(text), "{text}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_list_that_broke_off_is_no_success_even_where_nothing_was_to_be_deleted() {
+    let (lab, _) = settled();
+    let api = wants(&lab, vec![proxy("a", &spec("h1", 3128)), proxy("b", &spec("h2", 3128))]);
+    let answer = refusal(403, "Forbidden", "proxysets.egress-plan.dev is forbidden");
+    api.instead(Instead { method: "GET", path: "/proxysets", query: "", times: 9, answer });
+    let ended = lab.run(&format!("{APPLY} --report report.json"));
+    assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert!(lab.read("report.json").contains("the list of proxies is not whole"), "{}", lab.read("report.json"));
+}
+
+#[test]
+fn a_signal_while_lists_are_read_gives_the_lease_back() {
+    let (lab, _) = settled();
+    let api = wants(&lab, Vec::new());
+    let slow = ResponseTemplate::new(200).set_delay(Duration::from_secs(20));
+    api.instead(Instead { method: "GET", path: "/proxies", query: "", times: 9, answer: slow });
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("egress-plan"))
+        .env_clear()
+        .current_dir(lab.path("."))
+        .args(APPLY.split(' '))
+        .args(["-c", "config.yaml"])
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    let begun = Instant::now();
+    while !api.asked().iter().any(|(line, _)| line.contains("/proxies?")) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it never asked");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let kill = std::process::Command::new("kill").arg(child.id().to_string()).status().expect("kill starts");
+    assert!(kill.success());
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+    assert_eq!(api.lease_now()["spec"]["holderIdentity"], Value::Null, "{}", api.lease_now());
+}
+
+#[test]
+fn a_namespace_that_is_not_there_ends_the_run_at_once() {
+    let (lab, _) = settled();
+    let api = Api::new(Vec::new());
+    api.lead(&lab);
+    let answer = refusal(404, "NotFound", "namespaces \"egress\" not found");
+    api.instead(Instead { method: "POST", path: "/leases", query: "", times: 999, answer });
+    let ended = lab.run(APPLY);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("namespaces \"egress\" not found"), "{}", ended.stderr);
+}
+
+#[test]
+fn l10_when_no_host_answers_the_status_says_so() {
+    let (lab, _) = settled();
+    let api = wants(&lab, vec![proxy("a", &spec("h1", 3128)), proxy("b", &spec("h2", 3128))]);
+    lab.lose("h1");
+    lab.lose("h2");
+    let ended = lab.run(APPLY);
+    assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
+    let written = api.bodies("PATCH", "/namespaces/t/proxies/a/status");
+    assert_eq!(written.last().map(|body| body["status"]["phase"].clone()), Some(json!("Unknown")), "{}", ended.stderr);
+}

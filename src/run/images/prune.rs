@@ -29,9 +29,9 @@ pub(super) async fn run(args: &ImagesPruneArgs, context: &Context) -> CommandRes
     let looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
     let objects = looked.and_then(|looked| looked.objects());
     let loaded = load_all(&args.manifests, &args.config, objects, context)?;
-    if !loaded.desired.complete {
+    if loaded.desired.broke_off() || loaded.desired.namespaces.is_some() {
         return Err(Failure::world("the list of proxies is not whole, so nobody knows which images are wanted")
-            .hint("run again when the whole list can be read"));
+            .hint("run again when the whole list can be read, and without --namespace"));
     }
     check_simulation(args.simulation.simulate, &loaded.desired)?;
     let signals = Signals::install(args.lock.grace)
