@@ -31,6 +31,8 @@ struct State {
     version: u64,
     page: usize,
     instead: Vec<Instead>,
+    /// What the lease is once something was answered instead.
+    lease_then: Option<Value>,
 }
 
 pub(super) struct Api {
@@ -104,6 +106,11 @@ impl Api {
         self.change(|state| state.instead.push(instead));
     }
 
+    /// What the lease becomes in the moment of the next such answer.
+    pub(super) fn lease_then(&self, lease: Value) {
+        self.change(|state| state.lease_then = Some(lease));
+    }
+
     /// What was asked, as `METHOD path?query` and body.
     pub(super) fn asked(&self) -> Vec<(String, Value)> {
         let requests = self.runtime.block_on(self.server.received_requests()).expect("recorded");
@@ -147,7 +154,9 @@ impl State {
         if let Some(at) = self.instead.iter().position(|it| it.times > 0 && meant(it)) {
             let instead = &mut self.instead[at];
             instead.times -= 1;
-            return instead.answer.clone();
+            let answer = instead.answer.clone();
+            self.lease = self.lease_then.take().or_else(|| self.lease.take());
+            return answer;
         }
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let last = path.rsplit('/').next().unwrap_or_default();
