@@ -55,8 +55,6 @@ pub enum ClusterError {
         what: String,
         /// The HTTP status.
         code: u16,
-        /// One word of the API server's.
-        reason: String,
         /// Its text, cut and cleaned.
         message: String,
     },
@@ -100,7 +98,7 @@ impl ClusterError {
         match error {
             kube::Error::Api(status) => {
                 let message = clean(&status.message);
-                Self::Refused { what, code: status.code, reason: clean(&status.reason), message }
+                Self::Refused { what, code: status.code, message }
             }
             // Its text may quote what could not be read, which may be a Secret.
             kube::Error::SerdeError(_) => Self::Lost { what, message: "the answer cannot be read".to_owned() },

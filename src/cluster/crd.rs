@@ -4,7 +4,6 @@
 //! of the API server (CEL), so that it refuses what `validate` refuses. Servers from 1.31 on know all
 //! functions that the rules use.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -117,20 +116,14 @@ const SET_ROOT: &[Rule] = &[(
     "metadata.name: the names of the members, NAME-INDEX, may have at most 63 lower-case letters, digits and '-'",
 )];
 
-/// The definitions of Proxy and ProxySet.
+/// The definitions of Proxy and ProxySet as YAML, as `kubectl apply` takes it.
 ///
 /// # Errors
-/// A definition that is none: a fault of this program.
-pub fn definitions() -> Result<[CustomResourceDefinition; 2], serde_json::Error> {
-    Ok([serde_json::from_value(proxy())?, serde_json::from_value(proxy_set())?])
-}
-
-/// Both definitions as YAML, as `kubectl apply` takes it.
-#[must_use]
-pub fn yaml() -> String {
+/// What YAML cannot carry: a fault of this program.
+pub fn yaml() -> Result<String, serde_saphyr::ser::Error> {
     let head = "# Made by `egress-plan crd`; not to be edited by hand.\n";
-    let text = |value: &Value| serde_saphyr::to_string(value).unwrap_or_default();
-    format!("{head}{}---\n{}", text(&proxy()), text(&proxy_set()))
+    let (proxy, set) = (serde_saphyr::to_string(&proxy())?, serde_saphyr::to_string(&proxy_set())?);
+    Ok(format!("{head}{proxy}---\n{set}"))
 }
 
 fn proxy() -> Value {
@@ -304,11 +297,14 @@ fn unwrap_nullable(object: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
     use super::*;
 
     #[test]
     fn every_rule_has_its_place_and_the_definitions_are_some() {
-        let [proxies, sets] = definitions().expect("definitions");
+        let [proxies, sets] = [proxy(), proxy_set()]
+            .map(|value| serde_json::from_value::<CustomResourceDefinition>(value).expect("a definition"));
         assert_eq!((proxies.spec.names.plural, sets.spec.names.plural), ("proxies".to_owned(), "proxysets".to_owned()));
         for (_, rules) in PROXY.iter().chain(SET) {
             for (_, message) in *rules {

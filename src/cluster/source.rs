@@ -50,8 +50,6 @@ pub struct Snapshot {
     pub sets: BTreeMap<ProxyKey, Known>,
     /// Why a list is not whole.
     pub troubles: Vec<ClusterError>,
-    /// Lists and Secrets that were asked for, pages counted.
-    pub calls: u64,
 }
 
 /// What is known of an object besides what it wants.
@@ -80,9 +78,8 @@ pub async fn read(cluster: &Cluster, namespaces: Option<&BTreeSet<String>>) -> R
     let mut begun = false;
     for (resource, is_set) in [(proxies(), false), (proxy_sets(), true)] {
         for place in &places {
-            let (objects, trouble, pages) = list(cluster, &resource, *place).await;
+            let (objects, trouble) = list(cluster, &resource, *place).await;
             begun |= trouble.is_none() || !objects.is_empty();
-            snapshot.calls += pages;
             for object in objects {
                 snapshot.take(object, is_set);
             }
@@ -104,7 +101,7 @@ async fn list(
     cluster: &Cluster,
     resource: &ApiResource,
     namespace: Option<&str>,
-) -> (Vec<DynamicObject>, Option<ClusterError>, u64) {
+) -> (Vec<DynamicObject>, Option<ClusterError>) {
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, resource),
         None => Api::all_with(cluster.client.clone(), resource),
@@ -114,18 +111,16 @@ async fn list(
         None => format!("list {}", resource.plural),
     };
     let mut restarts = 0;
-    let mut pages = 0;
     'anew: loop {
         let mut objects = Vec::new();
         let mut params = ListParams::default().limit(PAGE);
         loop {
-            pages += 1;
             match cluster.bounded(&what, api.list(&params)).await {
                 Ok(page) => {
                     objects.extend(page.items);
                     match page.metadata.continue_.filter(|token| !token.is_empty()) {
                         Some(token) => params = params.continue_token(&token),
-                        None => return (objects, None, pages),
+                        None => return (objects, None),
                     }
                 }
                 // The pages belong together only for some minutes.
@@ -133,7 +128,7 @@ async fn list(
                     restarts += 1;
                     continue 'anew;
                 }
-                Err(error) => return (objects, Some(error), pages),
+                Err(error) => return (objects, Some(error)),
             }
         }
     }
@@ -187,7 +182,6 @@ impl Snapshot {
             let (Some(name), Some(key)) = (field("name"), field("key")) else { continue };
             wanted.entry((object.namespace.clone(), name.to_owned())).or_default().insert(key.to_owned());
         }
-        self.calls += u64::try_from(wanted.len()).unwrap_or_default();
         let answers: Vec<_> = stream::iter(wanted)
             .map(|((namespace, name), keys)| async move {
                 let api: Api<Secret> = Api::namespaced(cluster.client.clone(), &namespace);

@@ -10,7 +10,7 @@ use super::fleet::{Fleet, Setup, load_all};
 use super::{CommandResult, Context, Failure, Signals, planning};
 use crate::apply::{Limits, Wait};
 use crate::cli::{self, ApplyArgs};
-use crate::load::Loaded;
+use crate::load::{Loaded, Objects};
 use crate::plan::saved;
 
 /// Runs the command.
@@ -22,8 +22,9 @@ pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
     let signals = Signals::install(args.lock.grace)
         .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;
     let (from, to, wait) = (&args.manifests.cluster, &args.cluster, args.lock.lock_timeout);
-    let cluster = InCluster::begin(from, to, &args.config, wait, &signals, context).await?;
-    let result = beside(args, cluster.as_ref(), started_at, &signals, context).await;
+    let mut cluster = InCluster::begin(from, to, &args.config, wait, &signals, context).await?;
+    let objects = cluster.as_mut().and_then(InCluster::take_objects);
+    let result = beside(args, objects, cluster.as_ref(), started_at, &signals, context).await;
     if let Some(cluster) = cluster {
         cluster.end(&signals).await;
     }
@@ -33,12 +34,12 @@ pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
 /// The command beside a cluster, whose lease is the caller's to give back.
 async fn beside(
     args: &ApplyArgs,
+    objects: Option<Objects>,
     cluster: Option<&InCluster>,
     started_at: Timestamp,
     signals: &Signals,
     context: &Context,
 ) -> CommandResult {
-    let objects = cluster.and_then(|cluster| cluster.looked().objects());
     let loaded = load_all(&args.manifests, &args.config, objects, context)?;
     check_simulation(args.simulation.simulate, &loaded.desired)?;
     let fleet = Fleet::new(&setup(args, &loaded, signals), context)?;

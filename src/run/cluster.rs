@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::ExitCode;
-use super::fleet::load_config_alone;
+use super::fleet::{fleet_unknown, load_config_alone};
 use super::{Context, Failure, Kind, Signals};
 use crate::cli::{ClusterArgs, ClusterOutputArgs, ConfigArgs};
 use crate::cluster::client::{Access, Cluster, ClusterError};
@@ -74,10 +74,17 @@ pub async fn look(args: &ClusterArgs, config: &ConfigArgs, context: &Context) ->
     Ok(Some(read(cluster, fleet, args, Some(source), context).await?))
 }
 
+/// The objects of the cluster that manifests come from, for a command that leaves nothing there.
+///
+/// # Errors
+/// As of [`look`].
+pub async fn objects(args: &ClusterArgs, config: &ConfigArgs, context: &Context) -> Result<Option<Objects>, Failure> {
+    Ok(look(args, config, context).await?.as_mut().and_then(Looked::take_objects))
+}
+
 async fn connect(args: &ClusterArgs, config: &ConfigArgs, context: &Context) -> Result<(Cluster, Label), Failure> {
     let fleet = load_config_alone(config, context)?.fleet;
-    let fleet = fleet
-        .ok_or_else(|| Failure::input("the fleet is not known").hint("set fleet in the config, or pass --fleet"))?;
+    let fleet = fleet.ok_or_else(fleet_unknown)?;
     let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
     let mut cluster = Cluster::connect(&access).await?;
     if let Some(namespace) = &args.cluster_namespace {
@@ -103,10 +110,9 @@ async fn read(
 }
 
 impl Looked {
-    /// What `load` takes.
-    #[must_use]
-    pub fn objects(&self) -> Option<Objects> {
-        self.snapshot.as_ref().map(|snapshot| snapshot.objects.clone())
+    /// What `load` takes, once: it is the bulk of what was read.
+    pub fn take_objects(&mut self) -> Option<Objects> {
+        self.snapshot.as_mut().map(|snapshot| std::mem::take(&mut snapshot.objects))
     }
 
     /// `metadata.generation` of each proxy.
@@ -133,12 +139,11 @@ impl InCluster {
         signals: &Signals,
         context: &Context,
     ) -> Result<Option<Self>, Failure> {
-        let reports = outputs.cluster_reports.map_or(0, usize::from);
-        if !args.from_cluster && !outputs.lease && reports == 0 && !outputs.cluster_inventory {
+        let leased = args.from_cluster || outputs.lease;
+        if !leased && outputs.cluster_reports.is_none() && !outputs.cluster_inventory {
             return Ok(None);
         }
         let (cluster, fleet) = connect(args, config, context).await?;
-        let leased = args.from_cluster || outputs.lease;
         let (of, name, holder) = (cluster.clone(), fleet.clone(), holder(&context.run));
         let work = async {
             let mut held = None;
@@ -187,6 +192,11 @@ impl InCluster {
     #[must_use]
     pub fn looked(&self) -> &Looked {
         &self.looked
+    }
+
+    /// As of [`Looked::take_objects`].
+    pub fn take_objects(&mut self) -> Option<Objects> {
+        self.looked.take_objects()
     }
 
     /// Writes status, events and outputs; whatever could not be written is said, and fails nothing.

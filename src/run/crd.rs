@@ -1,6 +1,6 @@
 //! `crd`: the custom resource definitions.
 
-use super::{CommandResult, Context, ExitCode};
+use super::{CommandResult, Context, ExitCode, Failure};
 use crate::cluster::crd;
 
 /// Prints them.
@@ -8,6 +8,8 @@ use crate::cluster::crd;
 /// # Errors
 /// stdout that cannot be written.
 pub fn run(context: &Context) -> CommandResult {
-    context.terminal.data(crd::yaml().as_bytes())?;
+    let text = crd::yaml()
+        .map_err(|error| Failure::bug("the definitions cannot be written as YAML").cause(error.to_string()))?;
+    context.terminal.data(text.as_bytes())?;
     Ok(ExitCode::Success)
 }

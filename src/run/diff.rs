@@ -14,8 +14,7 @@ use crate::provider::Depth;
 /// # Errors
 /// Problems of the input; a plan that breaks a promise.
 pub async fn run(args: &DiffArgs, context: &Context) -> CommandResult {
-    let looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
-    let objects = looked.and_then(|looked| looked.objects());
+    let objects = cluster::objects(&args.manifests.cluster, &args.config, context).await?;
     let mut loaded = load_all(&args.manifests, &args.config, objects, context)?;
     let previous = planning::previous_report(args.planning.previous_report.as_deref())?;
     let policy = planning::policy(

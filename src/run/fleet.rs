@@ -109,6 +109,12 @@ pub fn nothing_wanted(loaded: &LoadedConfig) -> Result<Desired, Failure> {
         .ok_or_else(|| Failure::bug("a config with a fleet wants not even nothing"))
 }
 
+/// A fleet that neither the config nor the command line names.
+#[must_use]
+pub fn fleet_unknown() -> Failure {
+    Failure::input("the fleet is not known").hint("set fleet in the config, or pass --fleet")
+}
+
 /// A host that was named and is not in the config.
 #[must_use]
 pub fn not_a_host<'a>(named: &HostRef, known: impl IntoIterator<Item = &'a HostRef>) -> Failure {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::cluster::{self, Looked};
 use super::exit::{ExitCode, Facts, pick};
-use super::fleet::{Fleet, Setup, load_all, load_config_alone};
+use super::fleet::{Fleet, Setup, fleet_unknown, load_all, load_config_alone};
 use super::telling::run_info;
 use super::{Context, Failure, Signals, planning};
 use crate::cli::{ConfigArgs, LimitArgs, ManifestArgs};
@@ -80,9 +80,9 @@ pub struct Request<'a> {
 /// Problems of the input; the time of `--timeout` was over.
 pub async fn look(request: &Request<'_>, context: &Context) -> Result<Option<(Report, ExitCode)>, Failure> {
     let started_at = Timestamp::now();
-    let looked = cluster::look(&request.manifests.cluster, request.config, context).await?;
+    let mut looked = cluster::look(&request.manifests.cluster, request.config, context).await?;
     let generations = looked.as_ref().map(Looked::generations).unwrap_or_default();
-    let mut wanted = Wanted::load(request, looked.and_then(|looked| looked.objects()), context)?;
+    let mut wanted = Wanted::load(request, looked.as_mut().and_then(Looked::take_objects), context)?;
     let signals = signals()?;
     let fleet = Fleet::new(
         &Setup {
@@ -142,9 +142,7 @@ impl Wanted {
     fn load(request: &Request<'_>, objects: Option<Objects>, context: &Context) -> Result<Self, Failure> {
         if request.manifests.filenames.is_empty() && objects.is_none() {
             let loaded = load_config_alone(request.config, context)?;
-            let desired = loaded.nothing_desired().ok_or_else(|| {
-                Failure::input("the fleet is not known").hint("set fleet in the config, or pass --fleet")
-            })?;
+            let desired = loaded.nothing_desired().ok_or_else(fleet_unknown)?;
             let (policy, concurrency) = (loaded.policy, loaded.concurrency);
             return Ok(Self { desired, policy, concurrency, providers: loaded.providers, loaded: None });
         }

@@ -18,8 +18,7 @@ use crate::report::words;
 /// # Errors
 /// Every problem of every file, in one go.
 pub async fn run(args: &ValidateArgs, context: &Context) -> CommandResult {
-    let looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
-    let objects = looked.and_then(|looked| looked.objects());
+    let objects = cluster::objects(&args.manifests.cluster, &args.config, context).await?;
     let result = load(&sources(&args.manifests, &args.config, objects), &mut std::io::stdin().lock().by_ref());
     match args.output {
         DataFormat::Human => human(result, context),

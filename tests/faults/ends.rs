@@ -44,6 +44,18 @@ impl Hang {
     }
 }
 
+/// A call in which both signals come and whose answer does not.
+fn both_signals_and_no_answer() -> (Signals, Hang, Effect) {
+    let (signals, hang) = (Signals::default(), Hang::default());
+    let (told, stands) = (signals.clone(), hang.clone());
+    let effect = Effect::Before(Arc::new(move || {
+        told.first.cancel();
+        told.second.cancel();
+        stands.wait();
+    }));
+    (signals, hang, effect)
+}
+
 /// Befalls one host of a scene.
 fn befall(hosts: &Hosts, zone: &str, rule: &Rule) {
     hosts.each(|name, world| {
@@ -91,13 +103,7 @@ fn in_a_prune() {
     assert_eq!(whole(&Line::apply(), &wanted, &hosts).code(), Ok(0));
     let nothing = ground.load(FLEET, &[]);
     assert_eq!(whole(&Line::apply(), &nothing, &hosts).code(), Ok(0));
-    let (signals, hang) = (Signals::default(), Hang::default());
-    let (told, stands) = (signals.clone(), hang.clone());
-    let effect = Effect::Before(Arc::new(move || {
-        told.first.cancel();
-        told.second.cancel();
-        stands.wait();
-    }));
+    let (signals, hang, effect) = both_signals_and_no_answer();
     befall(&hosts, "h1", &Rule::nth(1, effect).of("delete_volume"));
     let (end, took) = signalled(&Line::prune(), &nothing, &hosts, &signals);
     hang.end();
@@ -108,13 +114,7 @@ fn in_a_prune() {
 fn in_the_images() {
     let (_ground, wanted, hosts, folder) = two_hosts();
     let (report, inventory) = (folder.path().join("report.json"), folder.path().join("inventory.json"));
-    let (signals, hang) = (Signals::default(), Hang::default());
-    let (told, stands) = (signals.clone(), hang.clone());
-    let effect = Effect::Before(Arc::new(move || {
-        told.first.cancel();
-        told.second.cancel();
-        stands.wait();
-    }));
+    let (signals, hang, effect) = both_signals_and_no_answer();
     befall(&hosts, "h2", &Rule::nth(1, effect).of("upload"));
     let (end, took) = signalled(&apply(&report, &inventory), &wanted, &hosts, &signals);
     hang.end();

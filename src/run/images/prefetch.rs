@@ -24,8 +24,7 @@ use crate::run::{CommandResult, Context, Failure, Signals, cluster};
 /// # Errors
 /// Problems of the input; whatever ended the run before anything was done.
 pub(super) async fn run(args: &ImagesPrefetchArgs, context: &Context) -> CommandResult {
-    let looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
-    let objects = looked.and_then(|looked| looked.objects());
+    let objects = cluster::objects(&args.manifests.cluster, &args.config, context).await?;
     let mut loaded = load_all(&args.manifests, &args.config, objects, context)?;
     check_simulation(args.simulation.simulate, &loaded.desired)?;
     let signals = Signals::install(args.lock.grace)

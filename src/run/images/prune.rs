@@ -26,8 +26,7 @@ use crate::run::{CommandResult, Context, Failure, Signals, cluster};
 /// # Errors
 /// Problems of the input; whatever ended the run before anything was done.
 pub(super) async fn run(args: &ImagesPruneArgs, context: &Context) -> CommandResult {
-    let looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
-    let objects = looked.and_then(|looked| looked.objects());
+    let objects = cluster::objects(&args.manifests.cluster, &args.config, context).await?;
     let loaded = load_all(&args.manifests, &args.config, objects, context)?;
     if loaded.desired.broke_off() || loaded.desired.namespaces.is_some() {
         return Err(Failure::world("the list of proxies is not whole, so nobody knows which images are wanted")
