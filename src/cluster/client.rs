@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use kube::client::ClientBuilder;
+use http::header::RETRY_AFTER;
+use http::{Request, Response, Uri};
 use kube::client::retry::RetryPolicy;
+use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tower::BoxError;
 use tower::buffer::BufferLayer;
-use tower::retry::RetryLayer;
+use tower::retry::{Policy, RetryLayer};
 
 use crate::provider::error::clean;
 use crate::provider::outbound::{THROUGH, proxy_for};
@@ -19,6 +22,11 @@ const CONNECT: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_mins(1);
 /// A server that is busy (429, 503, 504) is asked again so often, and not sooner than it says.
 const RETRIES: u32 = 4;
+
+/// The longest pause between two tries that a server may ask for; one that wants more is not asked again.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Said of a failure on the way through the proxy that a kubeconfig names, whose URL is never shown.
+const THROUGH_OWN: &str = "through the proxy that the kubeconfig names";
 
 /// Where the API server and our credentials are found.
 #[derive(Debug, Clone, Default)]
@@ -33,8 +41,8 @@ pub struct Access {
 #[derive(Clone)]
 pub struct Cluster {
     pub(super) client: Client,
-    /// Whether it is reached through a proxy.
-    through_proxy: bool,
+    /// What is said of a failure on a way through a proxy; none where there is none.
+    through: Option<&'static str>,
     /// The namespace of the pod or of the context: where the lease and the outputs lie.
     pub namespace: String,
 }
@@ -107,6 +115,34 @@ impl ClusterError {
     }
 }
 
+/// Asks a busy server again, unless it wants to be left alone for longer than a request may take: then
+/// its answer is told instead.
+#[derive(Clone)]
+struct Patience(RetryPolicy);
+
+impl<T> Policy<Request<Body>, Response<T>, BoxError> for Patience {
+    type Future = <RetryPolicy as Policy<Request<Body>, Response<T>, BoxError>>::Future;
+
+    fn retry(
+        &mut self,
+        request: &mut Request<Body>,
+        result: &mut Result<Response<T>, BoxError>,
+    ) -> Option<Self::Future> {
+        let wanted = result.as_ref().ok().and_then(|response| response.headers().get(RETRY_AFTER)?.to_str().ok());
+        if wanted
+            .and_then(|seconds| seconds.parse().ok())
+            .is_some_and(|seconds| Duration::from_secs(seconds) > PATIENCE)
+        {
+            return None;
+        }
+        self.0.retry(request, result)
+    }
+
+    fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
+        Policy::<Request<Body>, Response<T>, BoxError>::clone_request(&mut self.0, request)
+    }
+}
+
 /// An error and what is behind it, no text twice and no user of a URL: it may be one with a password.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut texts: Vec<String> = Vec::new();
@@ -143,27 +179,26 @@ impl Cluster {
     pub async fn connect(access: &Access) -> Result<Self, ClusterError> {
         let unusable = |message: String| ClusterError::Access { message: clean(&message) };
         let (mut config, own_proxy) = config(access).await.map_err(unusable)?;
-        if !own_proxy {
-            // The library's own rule knows no pod.
-            config.proxy_url = proxy_for(&config.cluster_url);
-        }
+        // The library's own rule knows no pod.
+        let through = if own_proxy.is_some() { THROUGH_OWN } else { THROUGH };
+        config.proxy_url = own_proxy.or_else(|| proxy_for(&config.cluster_url));
+        let through = config.proxy_url.is_some().then_some(through);
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(REQUEST);
         config.write_timeout = Some(REQUEST);
         config.reset_reader_on_write = true;
         // The default does not heed Retry-After.
         config.default_retry = false;
-        let through_proxy = config.proxy_url.is_some();
         let namespace = config.default_namespace.clone();
         let busy = RetryPolicy::new(Duration::from_millis(500), Duration::from_secs(10), RETRIES, true)
             .map_err(|error| unusable(error.to_string()))?;
         let builder = ClientBuilder::try_from(config).map_err(|error| {
             // The text of an unusable proxy would show its password.
-            let text = if through_proxy { "the proxy cannot be used".to_owned() } else { chain(&error) };
+            let text = if through.is_some() { "the proxy cannot be used".to_owned() } else { chain(&error) };
             unusable(text)
         })?;
-        let client = builder.with_layer(&BufferLayer::new(64)).with_layer(&RetryLayer::new(busy)).build();
-        Ok(Self { client, through_proxy, namespace })
+        let client = builder.with_layer(&BufferLayer::new(64)).with_layer(&RetryLayer::new(Patience(busy))).build();
+        Ok(Self { client, through, namespace })
     }
 
     /// Bounds a request, and says of one that was lost on the way through a proxy that it was.
@@ -180,17 +215,17 @@ impl Cluster {
             let message = format!("no answer within {} seconds", REQUEST.as_secs());
             return Err(ClusterError::Lost { what: what.to_owned(), message });
         };
-        answer.map_err(|error| match ClusterError::of(what, error) {
-            ClusterError::Lost { what, message } if self.through_proxy => {
-                ClusterError::Lost { what, message: format!("{message} ({THROUGH})") }
+        answer.map_err(|error| match (ClusterError::of(what, error), self.through) {
+            (ClusterError::Lost { what, message }, Some(through)) => {
+                ClusterError::Lost { what, message: format!("{message} ({through})") }
             }
-            error => error,
+            (error, _) => error,
         })
     }
 }
 
-/// The configuration, and whether its file names a proxy of its own.
-async fn config(access: &Access) -> Result<(Config, bool), String> {
+/// The configuration, and the proxy that its file names for the cluster.
+async fn config(access: &Access) -> Result<(Config, Option<Uri>), String> {
     let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
     let file = match &access.kubeconfig {
         Some(path) => Some(Kubeconfig::read_from(path).map_err(|error| chain(&error))?),
@@ -198,15 +233,18 @@ async fn config(access: &Access) -> Result<(Config, bool), String> {
         None => Some(Kubeconfig::read().map_err(|error| chain(&error))?),
     };
     let Some(mut file) = file else {
-        return Config::incluster().map(|config| (config, false)).map_err(|error| chain(&error));
+        return Config::incluster().map(|config| (config, None)).map_err(|error| chain(&error));
     };
     let context = access.context.as_ref().or(file.current_context.as_ref());
     let cluster = file.contexts.iter().find(|named| Some(&named.name) == context);
     let cluster = cluster.and_then(|named| named.context.as_ref()).map(|context| context.cluster.clone());
     let named = file.clusters.iter_mut().find(|named| Some(&named.name) == cluster.as_ref());
-    let own_proxy = named.and_then(|named| named.cluster.as_ref()).is_some_and(|cluster| cluster.proxy_url.is_some());
+    // Taken out, since the library holds it against NO_PROXY, which is not about what a file names.
+    let proxy = named.and_then(|named| named.cluster.as_mut()).and_then(|cluster| cluster.proxy_url.take());
+    let proxy = proxy.filter(|proxy| !proxy.is_empty()).map(|proxy| proxy.parse::<Uri>()).transpose();
+    let proxy = proxy.map_err(|_| "the proxy-url of the kubeconfig is no URL".to_owned())?;
     let config = Config::from_custom_kubeconfig(file, &options).await.map_err(|error| chain(&error))?;
-    Ok((config, own_proxy))
+    Ok((config, proxy))
 }
 
 fn in_pod() -> bool {

@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
 /// What is said of a failure on a way through a proxy, whose URL is never shown.
 pub const THROUGH: &str = "through the proxy that HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names";
@@ -22,11 +22,15 @@ pub fn proxy_for(url: &Uri) -> Option<Uri> {
     let uri = intercept.uri().clone();
     let Some(user) = intercept.basic_auth().and_then(|value| value.to_str().ok()) else { return Some(uri) };
     // The matcher keeps the user as a header's value; clients want it in the URL.
-    let user = base64::engine::general_purpose::STANDARD.decode(user.strip_prefix("Basic ")?).ok()?;
-    let user = String::from_utf8(user).ok()?;
-    let (name, password) = user.split_once(':').unwrap_or((&user, ""));
-    let escape = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-    let authority = format!("{}:{}@{}", escape(name), escape(password), uri.authority()?);
+    // One that cannot be told is left away, and the proxy says so: there is no way around it.
+    Some(with_user(&uri, user).unwrap_or(uri))
+}
+
+fn with_user(uri: &Uri, basic: &str) -> Option<Uri> {
+    let user = base64::engine::general_purpose::STANDARD.decode(basic.strip_prefix("Basic ")?).ok()?;
+    let mut parts = user.splitn(2, |byte| *byte == b':');
+    let mut part = || percent_encode(parts.next().unwrap_or_default(), NON_ALPHANUMERIC);
+    let authority = format!("{}:{}@{}", part(), part(), uri.authority()?);
     Uri::builder().scheme(uri.scheme_str()?).authority(authority).path_and_query("/").build().ok()
 }
 

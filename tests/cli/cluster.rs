@@ -430,6 +430,17 @@ fn half_an_object_that_is_wrong_is_not_carried_out() {
     let (lab, _) = settled();
     let mut zone = spec("h1", 3128);
     zone["placement"].as_object_mut().expect("an object").remove("zone");
+    // One whose user is no text is a proxy all the same.
+    let ended = with(&[("HTTP_PROXY", "http://u%FF:CANARY@127.0.0.1:9")]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("CANARY"), "{}", ended.stderr);
+    // What the kubeconfig names is meant for this server, whatever the environment exempts.
+    lab.edit("kubeconfig", "cluster: {server:", "cluster: {proxy-url: \"http://127.0.0.1:9\", server:");
+    for exempt in ["127.0.0.1", "127.0.0.1,,10.0.0.0/8", ""] {
+        let ended = with(&[("NO_PROXY", exempt)]);
+        assert_eq!(ended.code, Some(1), "{exempt}: {}", ended.stdout);
+        assert!(ended.stderr.contains("the proxy that the kubeconfig names"), "{exempt}: {}", ended.stderr);
+    }
     let with_address = |zone: &str| {
         let mut spec = spec(zone, 3128);
         spec["network"] = json!({"addresses": ["192.0.2.77/24"]});
