@@ -22,6 +22,8 @@ pub const LIFE: Duration = Duration::from_mins(1);
 pub const RENEWAL: Duration = Duration::from_secs(20);
 /// Between two looks at another's lease.
 const LOOK: Duration = Duration::from_secs(2);
+/// The longest life of a lease without a record that is watched to its end whatever the run's patience.
+const WATCH: Duration = Duration::from_secs(90);
 /// After another run was quicker.
 const QUICKER: Duration = Duration::from_millis(200);
 
@@ -62,6 +64,8 @@ enum Look {
 /// What was seen of a lease of which the server does not say when it was changed.
 struct Seen {
     version: Option<String>,
+    /// What its holder asked for.
+    life: Duration,
     since: Instant,
 }
 
@@ -98,7 +102,10 @@ impl Lease {
                     continue;
                 }
             };
-            let remaining = timeout.saturating_sub(begun.elapsed());
+            // A dead holder's lease of which there is no record has to be watched for its whole life.
+            let watched = seen.as_ref().map(|seen| seen.life).filter(|life| *life <= WATCH);
+            let patience = timeout.max(watched.unwrap_or_default());
+            let remaining = patience.saturating_sub(begun.elapsed());
             if remaining.is_zero() {
                 let lease = format!("{}/{name}", cluster.namespace);
                 return Err(NotHeld::Other { lease, holder: holder_there, left });
@@ -240,7 +247,7 @@ async fn look(
             let now = server_time(cluster, api).await?;
             now.duration_since(touched).max(SignedDuration::ZERO).unsigned_abs()
         }
-        None => watched(lease, seen),
+        None => watched(lease, life, seen),
     };
     Ok(if idle > life { Look::Free } else { Look::Held { holder, left: Some(life.saturating_sub(idle)) } })
 }
@@ -252,12 +259,12 @@ fn touched(lease: &Object) -> Option<Timestamp> {
 }
 
 /// How long the lease has stood as it is, as far as this run saw.
-fn watched(lease: &Object, seen: &mut Option<Seen>) -> Duration {
+fn watched(lease: &Object, life: Duration, seen: &mut Option<Seen>) -> Duration {
     let version = lease.metadata.resource_version.clone();
     match seen {
         Some(seen) if seen.version == version => seen.since.elapsed(),
         _ => {
-            *seen = Some(Seen { version, since: Instant::now() });
+            *seen = Some(Seen { version, life, since: Instant::now() });
             Duration::ZERO
         }
     }

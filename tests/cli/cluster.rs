@@ -10,13 +10,14 @@ use super::api::{Api, Instead, ago, proxy, refusal};
 use super::lab::Lab;
 use super::{Ended, run};
 
-const DIFF: &str = "diff --from-cluster --kubeconfig kubeconfig";
-const APPLY: &str = "apply --from-cluster --kubeconfig kubeconfig --simulate --auto-approve --lock-timeout 0s";
+pub(super) const DIFF: &str = "diff --from-cluster --kubeconfig kubeconfig";
+pub(super) const APPLY: &str =
+    "apply --from-cluster --kubeconfig kubeconfig --simulate --auto-approve --lock-timeout 0s";
 
 /// What befalls an API server.
 type Trouble<'a> = &'a dyn Fn(&Api);
 
-fn spec(zone: &str, port: u16) -> Value {
+pub(super) fn spec(zone: &str, port: u16) -> Value {
     json!({
         "mode": "Managed", "provider": "lab", "port": port, "cloudInit": "#cloud-config\npackages: [squid]\n",
         "placement": {"zone": zone, "machineType": "small", "image": "debian-13"},
@@ -25,7 +26,7 @@ fn spec(zone: &str, port: u16) -> Value {
 
 /// A lab whose proxies `a` on h1 and `b` on h2 are there already, as former runs from this cluster
 /// made them, and an API server that wants them.
-fn settled() -> (Lab, Api) {
+pub(super) fn settled() -> (Lab, Api) {
     let lab = Lab::new();
     let api = Api::new(vec![proxy("a", &spec("h1", 3128)), proxy("b", &spec("h2", 3128))]);
     api.lead(&lab);
@@ -43,7 +44,7 @@ fn settled() -> (Lab, Api) {
 }
 
 /// A fresh API server before the same hosts: what it wants, and the lease that made the machines.
-fn wants(lab: &Lab, proxies: Vec<Value>) -> Api {
+pub(super) fn wants(lab: &Lab, proxies: Vec<Value>) -> Api {
     let api = Api::new(proxies);
     api.lead(lab);
     api.lease(json!({
@@ -54,7 +55,7 @@ fn wants(lab: &Lab, proxies: Vec<Value>) -> Api {
     api
 }
 
-fn last_line(ended: &Ended) -> &str {
+pub(super) fn last_line(ended: &Ended) -> &str {
     ended.stdout.trim_end().lines().last().unwrap_or_default()
 }
 
@@ -362,6 +363,12 @@ fn c23_another_holders_lease_is_judged_by_its_own_duration_and_the_servers_clock
         ),
         // Where the server keeps no record, it is watched for as long as its holder asked for.
         ("no record", json!({"holderIdentity": "x", "leaseDurationSeconds": 600}), None, false),
+        (
+            "no record, and over while it is watched",
+            json!({"holderIdentity": "x", "leaseDurationSeconds": 1}),
+            None,
+            true,
+        ),
     ];
     let (lab, _) = settled();
     for (story, spec, time, taken) in stories {
@@ -423,13 +430,6 @@ fn c21_one_rule_says_whether_the_api_server_is_reached_through_a_proxy() {
     }
     let ended = with(&[("HTTPS_PROXY", through)]);
     assert_eq!(ended.code, Some(0), "it is of another scheme: {}", ended.stderr);
-}
-
-#[test]
-fn half_an_object_that_is_wrong_is_not_carried_out() {
-    let (lab, _) = settled();
-    let mut zone = spec("h1", 3128);
-    zone["placement"].as_object_mut().expect("an object").remove("zone");
     // One whose user is no text is a proxy all the same.
     let ended = with(&[("HTTP_PROXY", "http://u%FF:CANARY@127.0.0.1:9")]);
     assert_eq!(ended.code, Some(1), "{}", ended.stdout);
@@ -441,6 +441,13 @@ fn half_an_object_that_is_wrong_is_not_carried_out() {
         assert_eq!(ended.code, Some(1), "{exempt}: {}", ended.stdout);
         assert!(ended.stderr.contains("the proxy that the kubeconfig names"), "{exempt}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn half_an_object_that_is_wrong_is_not_carried_out() {
+    let (lab, _) = settled();
+    let mut zone = spec("h1", 3128);
+    zone["placement"].as_object_mut().expect("an object").remove("zone");
     let with_address = |zone: &str| {
         let mut spec = spec(zone, 3128);
         spec["network"] = json!({"addresses": ["192.0.2.77/24"]});
