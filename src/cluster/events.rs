@@ -177,13 +177,39 @@ async fn again(cluster: &Cluster, api: &Api<Event>, name: &str, run: &str, at: T
     cluster.bounded("count an event", api.patch(name, &params, &Patch::Merge(&patch))).await.map(drop)
 }
 
-/// One name for what is the same but for the run.
+/// One name for what is the same but for the run and for figures: free space and ages are others each
+/// time.
 fn name(event: &Happened, uid: Option<&str>) -> String {
     let mut digest = Sha256::new();
-    for part in [uid.unwrap_or_default(), event.kind, &event.action, &event.reason, &event.note] {
+    for part in [uid.unwrap_or_default(), event.kind, &event.action, &event.reason, &without_figures(&event.note)] {
         digest.update(part.as_bytes());
         digest.update([0]);
     }
     let digest = hex::encode(digest.finalize());
     format!("{}.{}", event.object.name(), digest.get(..16).unwrap_or_default())
+}
+
+/// A text with each word that begins with a figure left open. Names begin with letters, and stay.
+fn without_figures(text: &str) -> String {
+    let figure = |word: &str| word.trim_start_matches(['(', '-', '+']).starts_with(|c: char| c.is_ascii_digit());
+    text.split(' ').map(|word| if figure(word) { "0" } else { word }).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_in_figures_alone_has_one_name_and_everything_else_its_own() {
+        let named = |note: &str| {
+            let object = ProxyKey::new("t", "a").expect("a key");
+            let (action, reason, note) = ("Plan".to_owned(), "Blocked".to_owned(), note.to_owned());
+            name(&Happened { object, is_set: false, kind: "Warning", action, reason, note }, Some("uid"))
+        };
+        let first = named("pool default has 5.3 GiB free and 10 GiB are needed (2 minutes ago)");
+        assert_eq!(first, named("pool default has 4 GiB free and 10 GiB are needed (31 minutes ago)"));
+        assert_ne!(first, named("pool other has 5.3 GiB free and 10 GiB are needed (2 minutes ago)"));
+        assert_ne!(named("unknown image debian-12"), named("unknown image debian-13"));
+        assert_ne!(named("Create on lab/h1: no answer"), named("Create on lab/h2: no answer"));
+    }
 }
