@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::ApiResource;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::client::{Cluster, ClusterError};
@@ -58,7 +57,7 @@ pub fn changes(report: &Report, snapshot: &Snapshot, at: Timestamp) -> Vec<Chang
     let mut changes = Vec::new();
     for proxy in &report.proxies {
         if let Some(known) = snapshot.proxies.get(&proxy.key) {
-            let before: ProxyStatus = read(&known.status);
+            let before: ProxyStatus = known.status();
             let after = of_proxy(proxy, &before, known.generation);
             changes.extend(changed(&proxy.key, false, known, &before, &after));
         } else if let Some(set) = sets.get(&proxy.key) {
@@ -66,17 +65,12 @@ pub fn changes(report: &Report, snapshot: &Snapshot, at: Timestamp) -> Vec<Chang
         }
     }
     for (set, known) in &snapshot.sets {
-        let before: ProxySetStatus = read(&known.status);
+        let before: ProxySetStatus = known.status();
         let members = members.remove(set).unwrap_or_default();
         let after = of_set(&members, &before, known.generation, at);
         changes.extend(changed(set, true, known, &before, &after));
     }
     changes
-}
-
-/// A status that cannot be read is as good as none: it is written anew.
-fn read<T: DeserializeOwned + Default>(status: &Value) -> T {
-    serde_json::from_value(status.clone()).unwrap_or_default()
 }
 
 fn changed<T: PartialEq + Serialize>(

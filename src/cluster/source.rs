@@ -7,6 +7,7 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::client::{Cluster, ClusterError};
@@ -63,6 +64,14 @@ pub struct Known {
     pub status: Value,
     /// `spec.replicas` of a set.
     pub replicas: usize,
+}
+
+impl Known {
+    /// The status as a type. One that cannot be read is as good as none: it is written anew.
+    #[must_use]
+    pub fn status<T: DeserializeOwned + Default>(&self) -> T {
+        T::deserialize(&self.status).unwrap_or_default()
+    }
 }
 
 /// Lists everything in `namespaces`, or everywhere.

@@ -1,21 +1,26 @@
 //! `status` of a Proxy and of a ProxySet.
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::source::Snapshot;
+use crate::plan::ProxyKey;
 use crate::report::document as report;
-use crate::report::document::{AddressState, ConditionStatus, ConditionType, ProxyReport};
+use crate::report::document::{ConditionStatus, ConditionType, Memory, ProxyReport, Remembered};
 
-/// What runs have come to for a Proxy.
+/// How far a proxy has come, and where its machine is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ProxyStatus {
+pub struct Machine {
     /// How far it has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub phase: Option<String>,
-    /// The address that clients use.
+    /// The address that clients use; none while they should not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub ip: Option<String>,
@@ -30,10 +35,27 @@ pub struct ProxyStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100))]
     pub instance: Option<String>,
-    /// Digest over what the Proxy says of its machine.
+    /// The machine's UUID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub uuid: Option<String>,
+    /// Since when, at the latest, the machine has been running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub started_at: Option<Timestamp>,
+    /// Digest over what the manifest says of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub spec_hash: Option<String>,
+}
+
+/// What runs have come to for a Proxy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyStatus {
+    /// How far it has come, and where its machine is.
+    #[serde(flatten)]
+    pub machine: Machine,
     /// `metadata.generation` that this is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -53,6 +75,10 @@ pub struct ProxySetStatus {
     /// How many of them run and have an address.
     #[serde(default)]
     pub ready_replicas: i32,
+    /// The members, by index; of a larger set the first thousand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1_000))]
+    pub members: Vec<MemberStatus>,
     /// `metadata.generation` that this is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -60,6 +86,18 @@ pub struct ProxySetStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub conditions: Vec<Condition>,
+}
+
+/// What runs have come to for a member of a set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberStatus {
+    /// Its name, `<set>-<index>`.
+    #[schemars(length(max = 63))]
+    pub name: String,
+    /// How far it has come, and where its machine is.
+    #[serde(flatten)]
+    pub machine: Machine,
 }
 
 /// A condition, in the shape of `meta/v1`.
@@ -89,24 +127,76 @@ pub struct Condition {
 
 /// The most characters of a message: enough for people, far below what the API takes.
 const MESSAGE: usize = 1_024;
+/// The most members that a set's status lists, since an object may have about a megabyte.
+const MEMBERS: usize = 1_000;
 
 /// What a report says of a proxy, as its status. What the status said before decides when a condition
-/// last changed, and is kept where nothing newer is known (L10).
+/// last changed.
 #[must_use]
 pub fn of_proxy(report: &ProxyReport, before: &ProxyStatus, generation: i64) -> ProxyStatus {
-    let kept = |known: Option<String>, before: &Option<String>| known.or_else(|| before.clone());
-    let nothing_newer = matches!(report.address_state, AddressState::Unknown | AddressState::Stale);
-    let ip = report.ip.map(|ip| ip.to_string());
     ProxyStatus {
-        phase: Some(word(&report.phase)),
-        ip: if nothing_newer { kept(ip, &before.ip) } else { ip },
-        port: (report.port > 0).then_some(report.port),
-        host: report.host.as_ref().map(ToString::to_string),
-        instance: report.uuid.is_some().then(|| report.instance.clone()).flatten(),
-        spec_hash: report.spec_digest.clone(),
+        machine: machine(report, Some(&before.machine)),
         observed_generation: Some(generation),
         conditions: report.conditions.iter().map(|it| condition(it, &before.conditions, generation)).collect(),
     }
+}
+
+fn machine(report: &ProxyReport, before: Option<&Machine>) -> Machine {
+    let there = report.uuid.is_some();
+    Machine {
+        phase: Some(word(&report.phase)),
+        ip: report.ip.filter(|_| report.usable).map(|ip| ip.to_string()),
+        port: (report.port > 0).then_some(report.port),
+        host: report.host.as_ref().map(ToString::to_string),
+        instance: report.instance.clone().filter(|_| there),
+        uuid: report.uuid.clone(),
+        started_at: started_at(report, before).filter(|_| there),
+        spec_hash: report.spec_digest.clone(),
+    }
+}
+
+/// Since when a machine has been running. The run that starts one knows its own end alone, and a later
+/// one the beginning of the start: of the same machine the later time stays, so that nothing is written
+/// for the difference.
+fn started_at(report: &ProxyReport, before: Option<&Machine>) -> Option<Timestamp> {
+    let before = before.filter(|before| before.uuid == report.uuid).and_then(|before| before.started_at);
+    report.started_at.or(report.created_at).max(before)
+}
+
+/// What statuses remember for the next run, as a report does (L10): a host that does not answer, or an
+/// agent that restarts, takes no proxy out of use.
+#[must_use]
+pub fn memory(snapshot: &Snapshot) -> Memory {
+    let mut memory = Memory::default();
+    let mut remember = |key: ProxyKey, machine: Machine, conditions: &[Condition]| {
+        if let (Some(_), Some(instance), Some(host)) = (&machine.uuid, machine.instance, machine.host)
+            && let Ok(host) = host.parse()
+        {
+            memory.machines.entry(host).or_default().insert(instance);
+        }
+        let addresses: Vec<IpAddr> = machine.ip.and_then(|ip| ip.parse().ok()).into_iter().collect();
+        let remembered = Remembered {
+            uuid: machine.uuid,
+            usable: !addresses.is_empty(),
+            addresses,
+            conditions: conditions.iter().filter_map(Condition::read).collect(),
+            at: machine.started_at,
+        };
+        memory.proxies.insert(key, remembered);
+    };
+    for (set, known) in &snapshot.sets {
+        let status: ProxySetStatus = known.status();
+        for member in status.members {
+            if let Ok(key) = ProxyKey::new(set.namespace(), &member.name) {
+                remember(key, member.machine, &[]);
+            }
+        }
+    }
+    for (key, known) in &snapshot.proxies {
+        let status: ProxyStatus = known.status();
+        remember(key.clone(), status.machine, &status.conditions);
+    }
+    memory
 }
 
 /// What a report says of a set's members, as the set's status.
@@ -140,8 +230,29 @@ pub fn of_set(members: &[&ProxyReport], before: &ProxySetStatus, generation: i64
     ProxySetStatus {
         replicas: count(members.len()),
         ready_replicas: count(members.iter().filter(|member| member.usable).count()),
+        members: members.iter().take(MEMBERS).map(|member| of_member(member, &before.members)).collect(),
         observed_generation: Some(generation),
         conditions: vec![condition],
+    }
+}
+
+fn of_member(report: &ProxyReport, before: &[MemberStatus]) -> MemberStatus {
+    let name = report.key.name();
+    let before = before.iter().find(|member| member.name == name).map(|member| &member.machine);
+    MemberStatus { name: name.to_owned(), machine: machine(report, before) }
+}
+
+impl Condition {
+    /// As a report has it; none of a kind or a word that this version does not know.
+    fn read(&self) -> Option<report::Condition> {
+        Some(report::Condition {
+            kind: from_word(&self.kind)?,
+            status: from_word(&self.status)?,
+            reason: from_word(&self.reason)?,
+            message: self.message.clone(),
+            last_transition_time: self.last_transition_time.parse().ok()?,
+            observed_generation: self.observed_generation,
+        })
     }
 }
 
@@ -170,6 +281,10 @@ fn seconds(time: Timestamp) -> String {
 
 fn cut(text: &str) -> String {
     text.chars().take(MESSAGE).collect()
+}
+
+fn from_word<T: DeserializeOwned>(word: &str) -> Option<T> {
+    serde_json::from_value(serde_json::Value::String(word.to_owned())).ok()
 }
 
 /// The word under which a unit variant is written.

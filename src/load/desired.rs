@@ -140,6 +140,14 @@ impl<'a> Join<'a> {
         self.context.entries.and_then(|entries| entries.get(entry)).map(|entry| &entry.outline)
     }
 
+    /// The host of an entry that has one alone.
+    pub fn only_host(&self, entry: &Label) -> Option<Label> {
+        match self.outline(entry)?.hosts.as_slice() {
+            [host] => Some(host.name.clone()),
+            _ => None,
+        }
+    }
+
     /// The zones of a set that something may be put on.
     fn zones(&self, set: &RawSetSpec, machine: &Machine, findings: &mut Findings) -> Vec<Label> {
         let outline = self.outline(&machine.entry);

@@ -353,7 +353,7 @@ fn settling_keeps_members_where_the_hosts_show_them() {
     let folder = Folder::new(&[("a.yaml", &set(2, "h1, h2", ""))]);
     let mut loaded = folder.load().expect("sound");
     let key = "t/s-0".parse().expect("a key");
-    let instance = crate::plan::Instance {
+    let instance = Instance {
         name: "egress-s-0-x".to_owned(),
         uuid: String::new(),
         standing: Standing::Blocked {

@@ -18,7 +18,7 @@ mod snippet;
 mod spec;
 mod user_data;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub use objects::{Object, Objects, SecretKey};
 pub use problem::{Problem, Problems, place};
 pub use proxy_set::SetPlacement;
 
-use crate::plan::{Desired, HostRef, Label, Mode, Observed, Policy};
+use crate::plan::{Desired, HostRef, HostState, Instance, Label, Mode, Observed, Policy, ProxyKey};
 use crate::provider::document::{Finding, Findings, Position, Severity};
 use crate::provider::libvirt::resolve::resolve;
 use desired::Join;
@@ -101,7 +101,7 @@ impl LoadedConfig {
             source: None,
             complete: false,
             namespaces: None,
-            proxies: std::collections::BTreeMap::new(),
+            proxies: BTreeMap::new(),
             hosts: self.providers.iter().flat_map(ProviderConfig::host_settings).collect(),
         })
     }
@@ -109,8 +109,10 @@ impl LoadedConfig {
 
 impl Loaded {
     /// Puts members of sets where the hosts show them, so that growing a set or appending a zone
-    /// moves nobody. To be called once hosts were observed and before planning.
+    /// moves nobody, and what cannot be resolved where it is. To be called once hosts were observed
+    /// and before planning.
     pub fn settle(&mut self, observed: &Observed) {
+        self.stay(observed);
         for set in &self.sets {
             let config = self.providers.iter().find(|provider| *provider.entry() == set.entry);
             let Some(ProviderConfig::Libvirt(config)) = config else { continue };
@@ -126,6 +128,26 @@ impl Loaded {
                     resolve(config, fleet, &managed.place, key, &managed.spec, &proxy.labels).map_err(|problems| {
                         problems.into_iter().map(|(_, message)| message).collect::<Vec<_>>().join("; ")
                     });
+            }
+        }
+    }
+
+    /// Nothing of a proxy that cannot be resolved is touched, so that it is wanted where its machine is.
+    fn stay(&mut self, observed: &Observed) {
+        let mut seen: BTreeMap<&ProxyKey, BTreeSet<&HostRef>> = BTreeMap::new();
+        for (place, state) in &observed.hosts {
+            let HostState::Known(view) = state else { continue };
+            for mark in view.instances.iter().filter_map(Instance::mark) {
+                seen.entry(&mark.proxy).or_default().insert(place);
+            }
+        }
+        for (key, proxy) in &mut self.desired.proxies {
+            let Mode::Managed(managed) = &mut proxy.mode else { continue };
+            let Some(places) = seen.get(key).filter(|_| managed.resolved.is_err()) else { continue };
+            if !places.contains(&managed.place)
+                && let Some(place) = places.first()
+            {
+                managed.place = (*place).clone();
             }
         }
     }

@@ -166,18 +166,25 @@ fn block(keys: Vec<ProxyKey>, why: &str, origin: &str, node: Option<&Node>, join
     };
     let placement = spec.and_then(|spec| spec.get("placement"));
     let Ok(unnamed) = UNNAMED.parse::<Label>() else { return };
-    let place = HostRef {
-        entry: label(spec, "provider").unwrap_or_else(|| unnamed.clone()),
-        host: label(placement, "zone").unwrap_or(unnamed),
+    let entry = label(spec, "provider").unwrap_or_else(|| unnamed.clone());
+    let zones = match node.and_then(|node| node.get("spec")?.get("zones")).map(|zones| &zones.value) {
+        Some(Value::List(zones)) => zones.iter().filter_map(|zone| zone.text()?.parse().ok()).collect(),
+        _ => Vec::new(),
+    };
+    let zone = label(placement, "zone").or_else(|| join.only_host(&entry));
+    let host = |index: usize| {
+        let spread = index.checked_rem(zones.len()).and_then(|index| zones.get(index));
+        zone.as_ref().or(spread).unwrap_or(&unnamed).clone()
     };
     let port = match spec.and_then(|spec| spec.get("port")).map(|port| &port.value) {
         Some(Value::Int(port)) => u16::try_from(*port).unwrap_or_default(),
         _ => 0,
     };
     let protect = spec.and_then(|spec| spec.get("protect")).is_some_and(|it| matches!(it.value, Value::Bool(true)));
-    for key in keys {
+    for (index, key) in keys.into_iter().enumerate() {
+        let place = HostRef { entry: entry.clone(), host: host(index) };
         let spec = MachineSpec { image: String::new(), machine_type: String::new(), user_data: None, network: None };
-        let managed = Managed { place: place.clone(), port, protect, spec, resolved: Err(why.to_owned()) };
+        let managed = Managed { place, port, protect, spec, resolved: Err(why.to_owned()) };
         let mode = Mode::Managed(Box::new(managed));
         let proxy = Proxy { key: key.clone(), origin: origin.to_owned(), labels: BTreeMap::new(), mode };
         let own = format!("{origin}:");

@@ -100,7 +100,7 @@ impl Draft<'_> {
 
     fn vanished(&self) -> Option<Refusal> {
         // A destroy makes nothing anew.
-        if self.policy.destroy {
+        if self.policy.destroy || !self.policy.guard_vanished {
             return None;
         }
         let mut known = 0_usize;

@@ -79,7 +79,7 @@ impl Draft<'_> {
         for (place, names) in &self.policy.previously {
             if !self.desired.hosts.contains_key(place) && !names.is_empty() {
                 self.notes.insert(format!(
-                    "{place} had {} in the previous report and is not in the config any more; nobody looks after them (retired: true is the way to take a host out)",
+                    "{place} had {} before and is not in the config any more; nobody looks after them (retired: true is the way to take a host out)",
                     count(names.len(), "machine")
                 ));
             }

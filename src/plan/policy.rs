@@ -36,8 +36,10 @@ pub struct Policy {
     pub replace: BTreeSet<ProxyKey>,
     /// What actions are withheld from.
     pub selection: Selection,
-    /// Instances that a former report knew, by host; empty when there is none.
+    /// Instances that were there before, by host, as far as that is known.
     pub previously: BTreeMap<HostRef, BTreeSet<String>>,
+    /// Whether a plan is refused when most of them are gone.
+    pub guard_vanished: bool,
 }
 
 impl Default for Policy {
@@ -55,6 +57,7 @@ impl Default for Policy {
             replace: BTreeSet::new(),
             selection: Selection::default(),
             previously: BTreeMap::new(),
+            guard_vanished: false,
         }
     }
 }

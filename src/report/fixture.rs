@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::document::{HostFigures, Report, ReportInput, RunInfo, RunResult, build};
+use super::document::{HostFigures, Memory, Report, ReportInput, RunInfo, RunResult, build};
 use crate::apply::{ActionOutcome, Failure, ImageOutcome, Outcome, StageTime, StepResult};
 use crate::plan::{
     Action, ActionId, ActionKind, Address, Desired, Expect, Fingerprint, Guard, Held, HostRef, HostSettings, HostState,
@@ -549,6 +549,7 @@ impl Fleet {
     }
 
     pub fn report(&self) -> Report {
+        let before = self.previous.clone().map(Memory::from);
         build(&ReportInput {
             run: &self.run,
             desired: &self.desired,
@@ -559,7 +560,7 @@ impl Fleet {
             figures: &self.figures,
             boot_deadlines: &self.boot_deadlines,
             generations: &self.generations,
-            previous: self.previous.as_ref(),
+            before: before.as_ref(),
         })
     }
 }

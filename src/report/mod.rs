@@ -21,7 +21,7 @@ pub mod style;
 mod table;
 pub mod words;
 
-pub use document::{HostFigures, Report, ReportInput, RunInfo, RunResult};
+pub use document::{HostFigures, Memory, Report, ReportInput, RunInfo, RunResult};
 pub use inventory::Inventory;
 pub use progress::Progress;
 pub use style::Style;

@@ -75,13 +75,14 @@ pub async fn on(
     context: &Context,
 ) -> CommandResult {
     let saved = args.plan_file.as_deref().map(read_plan).transpose()?;
-    let previous = planning::previous_report(args.planning.previous_report.as_deref())?;
+    let remembered = cluster.and_then(|cluster| cluster.looked().memory());
+    let before = planning::before(args.planning.previous_report.as_deref(), remembered)?;
     let mut policy = planning::policy(
         loaded.policy.clone(),
         &args.planning,
         args.selection.selection(),
         &loaded.desired,
-        previous.as_ref(),
+        before.as_ref(),
     )?;
     if let Some(plan) = &saved {
         // What a person asked for by name when the plan was made is asked for by the plan.
@@ -108,7 +109,7 @@ pub async fn on(
         output: &args.output,
         report: args.report.as_deref(),
         inventory: args.inventory.as_deref(),
-        previous,
+        before,
         cluster,
         saved,
         started_at,

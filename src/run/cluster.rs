@@ -16,11 +16,11 @@ use crate::cluster::client::{Access, Cluster, ClusterError};
 use crate::cluster::lease::{LIFE, Lease, NotHeld, RENEWAL};
 use crate::cluster::outputs::{Written, write_inventory, write_report};
 use crate::cluster::source::Snapshot;
-use crate::cluster::{events, publish, source};
+use crate::cluster::{events, publish, source, status};
 use crate::load::Objects;
 use crate::plan::{Label, ProxyKey};
 use crate::report::inventory::Format;
-use crate::report::{Inventory, Report};
+use crate::report::{Inventory, Memory, Report};
 
 /// How soon a renewal that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -113,6 +113,12 @@ impl Looked {
     /// What `load` takes, once: it is the bulk of what was read.
     pub fn take_objects(&mut self) -> Option<Objects> {
         self.snapshot.as_mut().map(|snapshot| std::mem::take(&mut snapshot.objects))
+    }
+
+    /// What the statuses remember of the time before.
+    #[must_use]
+    pub fn memory(&self) -> Option<Memory> {
+        self.snapshot.as_ref().map(status::memory)
     }
 
     /// `metadata.generation` of each proxy.

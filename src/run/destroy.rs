@@ -60,7 +60,7 @@ pub async fn run(args: &DestroyArgs, context: &Context) -> CommandResult {
         output: &args.output,
         report: args.report.as_deref(),
         inventory: None,
-        previous: None,
+        before: None,
         cluster: None,
         saved: None,
         started_at,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cluster::Looked;
 use super::exit::{ExitCode, Facts, pick};
 use super::fleet::{Fleet, Setup, load_all};
 use super::look::{bounded, signals};
@@ -14,15 +15,17 @@ use crate::provider::Depth;
 /// # Errors
 /// Problems of the input; a plan that breaks a promise.
 pub async fn run(args: &DiffArgs, context: &Context) -> CommandResult {
-    let objects = cluster::objects(&args.manifests.cluster, &args.config, context).await?;
+    let mut looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
+    let memory = looked.as_ref().and_then(Looked::memory);
+    let objects = looked.as_mut().and_then(Looked::take_objects);
     let mut loaded = load_all(&args.manifests, &args.config, objects, context)?;
-    let previous = planning::previous_report(args.planning.previous_report.as_deref())?;
+    let before = planning::before(args.planning.previous_report.as_deref(), memory)?;
     let policy = planning::policy(
         loaded.policy.clone(),
         &args.planning,
         args.selection.selection(),
         &loaded.desired,
-        previous.as_ref(),
+        before.as_ref(),
     )?;
     let signals = signals()?;
     let fleet = Fleet::new(

@@ -18,7 +18,7 @@ use crate::cli::{LogFormat, PlanFormat, PlanOutputArgs};
 use crate::plan::{Desired, HostRef, HostState, HostTrouble, Observed, Plan, Policy, Reason, saved};
 use crate::provider::Depth;
 use crate::report::progress::{ProgressDrawTarget, monotonic};
-use crate::report::{Progress, Report, human};
+use crate::report::{Memory, Progress, human};
 
 /// What a command that changes things is asked for.
 pub struct Order<'a> {
@@ -42,8 +42,8 @@ pub struct Order<'a> {
     pub report: Option<&'a Path>,
     /// Where the inventory goes.
     pub inventory: Option<&'a Path>,
-    /// The report of the run before.
-    pub previous: Option<Report>,
+    /// What is remembered of the time before.
+    pub before: Option<Memory>,
     /// The cluster that the run is told in.
     pub cluster: Option<&'a InCluster>,
     /// A saved plan: only what it holds is done.

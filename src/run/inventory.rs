@@ -2,7 +2,7 @@
 
 use super::look::{Request, look};
 use super::telling::{plain_list, write_inventory};
-use super::{CommandResult, Context, ExitCode, Failure, planning};
+use super::{CommandResult, Context, ExitCode, Failure};
 use crate::cli::{InventoryArgs, InventoryFormat};
 use crate::report::Inventory;
 use crate::report::inventory::Format;
@@ -17,7 +17,7 @@ pub async fn run(args: &InventoryArgs, context: &Context) -> CommandResult {
         manifests: &args.manifests,
         config: &args.config,
         selection: args.selection.selection(),
-        previous: planning::previous_report(args.previous_report.as_deref())?,
+        previous: args.previous_report.as_deref(),
         limits: &args.limits,
     };
     let Some((report, code)) = look(&request, context).await? else { return Ok(ExitCode::Interrupted) };

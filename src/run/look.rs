@@ -2,6 +2,7 @@
 //! which `status` and `inventory` share. No lock is taken and nothing is refreshed.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -68,7 +69,7 @@ pub struct Request<'a> {
     /// What is told of.
     pub selection: Selection,
     /// The report of a former run.
-    pub previous: Option<Report>,
+    pub previous: Option<&'a Path>,
     /// How many hosts at a time, and for how long.
     pub limits: &'a LimitArgs,
 }
@@ -82,6 +83,7 @@ pub async fn look(request: &Request<'_>, context: &Context) -> Result<Option<(Re
     let started_at = Timestamp::now();
     let mut looked = cluster::look(&request.manifests.cluster, request.config, context).await?;
     let generations = looked.as_ref().map(Looked::generations).unwrap_or_default();
+    let before = planning::before(request.previous, looked.as_ref().and_then(Looked::memory))?;
     let mut wanted = Wanted::load(request, looked.as_mut().and_then(Looked::take_objects), context)?;
     let signals = signals()?;
     let fleet = Fleet::new(
@@ -121,7 +123,7 @@ pub async fn look(request: &Request<'_>, context: &Context) -> Result<Option<(Re
         figures: &fleet.figures(),
         boot_deadlines: &fleet.boot_deadlines,
         generations: &generations,
-        previous: request.previous.as_ref(),
+        before: before.as_ref(),
     });
     let selection = &request.selection;
     report.narrow(|proxy| selection.selects(&proxy.key, proxy.host.as_ref(), Some(&proxy.labels)));

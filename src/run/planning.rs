@@ -8,7 +8,7 @@ use super::Failure;
 use crate::cli::{PlanArgs, PlanFormat, PlanOutputArgs};
 use crate::plan::lint::lint;
 use crate::plan::{Desired, HostSummary, Mode, Observed, Plan, Policy, Selection, plan};
-use crate::report::{Report, Style, human, json, markdown};
+use crate::report::{Memory, Style, human, json, markdown};
 
 /// The policy of the config with what the command line adds.
 ///
@@ -19,7 +19,7 @@ pub fn policy(
     args: &PlanArgs,
     selection: Selection,
     desired: &Desired,
-    previous: Option<&Report>,
+    before: Option<&Memory>,
 ) -> Result<Policy, Failure> {
     if let Some(bound) = args.max_deletions {
         policy.max_deletions = bound;
@@ -36,20 +36,22 @@ pub fn policy(
     }
     policy.replace = args.replace.iter().cloned().collect();
     policy.selection = selection;
-    policy.previously = previous.map(Report::instances).unwrap_or_default();
+    policy.previously = before.map(|before| before.machines.clone()).unwrap_or_default();
+    policy.guard_vanished = args.previous_report.is_some();
     Ok(policy)
 }
 
-/// Reads the report of a former run.
+/// What is remembered of the time before: by the report of a former run, or else by the cluster that
+/// manifests come from.
 ///
 /// # Errors
-/// When it is missing or no report.
-pub fn previous_report(path: Option<&Path>) -> Result<Option<Report>, Failure> {
-    let Some(path) = path else { return Ok(None) };
+/// When the report is missing or none.
+pub fn before(path: Option<&Path>, cluster: Option<Memory>) -> Result<Option<Memory>, Failure> {
+    let Some(path) = path else { return Ok(cluster) };
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::input(format!("{} cannot be read", path.display())).cause(error.to_string()))?;
     json::read_report(&text)
-        .map(Some)
+        .map(|report| Some(report.into()))
         .map_err(|error| Failure::input(format!("{} is not a report", path.display())).cause(error.to_string()))
 }
 

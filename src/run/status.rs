@@ -15,7 +15,7 @@ pub async fn run(args: &StatusArgs, context: &Context) -> CommandResult {
         manifests: &args.manifests,
         config: &args.config,
         selection: args.selection.selection(),
-        previous: planning::previous_report(args.previous_report.as_deref())?,
+        previous: args.previous_report.as_deref(),
         limits: &args.limits,
     };
     let Some((report, code)) = look(&request, context).await? else { return Ok(ExitCode::Interrupted) };

@@ -53,7 +53,7 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
         figures: &fleet.figures(),
         boot_deadlines: &fleet.boot_deadlines,
         generations: &order.cluster.map(|cluster| cluster.looked().generations()).unwrap_or_default(),
-        previous: order.previous.as_ref(),
+        before: order.before.as_ref(),
     });
     let json = planning::json_text(&report)?;
     let shown = match (order.output.output, outcome) {

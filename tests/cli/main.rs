@@ -16,6 +16,7 @@ mod lab;
 mod looking;
 mod people;
 mod phases;
+mod remembering;
 mod rounds;
 mod saving;
 mod traces;

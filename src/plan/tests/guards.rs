@@ -127,10 +127,12 @@ fn a_fleet_that_vanished_is_not_rebuilt_blindly() {
         let names = (0..4).map(|index| format!("egress-p{index:03}-h1")).collect();
         fleet(there, there).under(|policy| {
             policy.previously.insert(host("h1"), names);
+            policy.guard_vanished = true;
         })
     };
     assert_eq!(guards(&world(2)), [], "half is not more than half");
     assert_eq!(guards(&world(1)), [Guard::Vanished]);
+    assert_eq!(guards(&world(1).under(|policy| policy.guard_vanished = false)), [], "nobody asked for it");
     assert_eq!(guards(&world(0).unknown("h1")), [], "what cannot be seen has not vanished");
     let unmarked = world(1).seeing("h1", |view| {
         view.names_taken.insert("egress-p001-h1".to_owned());

@@ -276,7 +276,7 @@ fn l22_machines_under_a_name_that_the_config_lost_are_listed() {
         notes.iter().any(|note| note.starts_with("egress-p9-old on lab/h1 is of this fleet, for lab/old")),
         "{notes:?}"
     );
-    assert!(notes.iter().any(|note| note.starts_with("lab/gone had 1 machine in the previous report")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.starts_with("lab/gone had 1 machine before")), "{notes:?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::finding::{Finding, failed, not_there, outdated, stopped};
 use super::proxy::{
     ActionReport, AddressState, Condition, ConditionStatus, ConditionType, HeldReport, Phase, ProxyMode, ProxyReport,
 };
-use super::{BOOT_DEADLINE, ReportInput};
+use super::{BOOT_DEADLINE, Remembered, ReportInput};
 use crate::apply::StepResult;
 use crate::plan::{
     Action, ActionKind, Address, HostState, HostTrouble, Instance, Managed, MarkState, Mode, Power, Proxy, Reason,
@@ -26,7 +26,7 @@ use crate::provider::sorted_addresses;
 pub(super) struct Judge<'a> {
     input: &'a ReportInput<'a>,
     proxy: &'a Proxy,
-    previous: Option<&'a ProxyReport>,
+    before: Option<&'a Remembered>,
 }
 
 /// What is known of a managed proxy's machine after the run.
@@ -45,7 +45,7 @@ enum Machine<'a> {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(input: &'a ReportInput<'a>, proxy: &'a Proxy) -> Self {
-        Self { input, proxy, previous: input.previous.and_then(|report| report.proxy(&proxy.key)) }
+        Self { input, proxy, before: input.before.and_then(|before| before.proxies.get(&proxy.key)) }
     }
 
     pub(super) fn report(&self) -> ProxyReport {
@@ -106,7 +106,7 @@ impl<'a> Judge<'a> {
     }
 
     fn condition(&self, kind: ConditionType, status: ConditionStatus, reason: Reason, message: &str) -> Condition {
-        let before = self.previous.and_then(|proxy| proxy.condition(kind)).filter(|before| before.status == status);
+        let before = self.before.and_then(|proxy| proxy.condition(kind)).filter(|before| before.status == status);
         Condition {
             kind,
             status,
@@ -236,17 +236,17 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the previous report was made while the machine ran as it runs now.
+    /// Whether what is remembered was so while the machine ran as it runs now.
     fn ran_before(&self, machine: &Machine<'_>) -> bool {
         let Machine::Seen(instance) = machine else { return false };
         let started = instance.mark().map(|mark| mark.started_at.unwrap_or(mark.created_at));
-        started.zip(self.input.previous).is_some_and(|(started, previous)| started <= previous.run.ended_at)
+        started.zip(self.before.and_then(|before| before.at)).is_some_and(|(started, at)| started <= at)
     }
 
-    /// The previous report's entry, unless it tells of another machine.
-    fn same_machine_before(&self, machine: &Machine<'_>, planned: Option<&Action>) -> Option<&'a ProxyReport> {
+    /// What is remembered, unless it tells of another machine.
+    fn same_machine_before(&self, machine: &Machine<'_>, planned: Option<&Action>) -> Option<&'a Remembered> {
         let now = self.uuid(machine, planned);
-        self.previous.filter(|before| match (&before.uuid, &now) {
+        self.before.filter(|before| match (&before.uuid, &now) {
             (Some(before), Some(now)) => before.eq_ignore_ascii_case(now),
             _ => !matches!(machine, Machine::Made(None)),
         })
@@ -258,7 +258,7 @@ impl<'a> Judge<'a> {
             .and_then(|(action, outcome)| outcome.actions.get(&action.id.0))
             .and_then(|what| what.uuid.clone());
         match machine {
-            Machine::HostUnknown(_) => self.previous.and_then(|before| before.uuid.clone()),
+            Machine::HostUnknown(_) => self.before.and_then(|before| before.uuid.clone()),
             Machine::Absent => None,
             Machine::Seen(instance) => Some(words::line(&instance.uuid)),
             Machine::Made(seen) => outcome.or_else(|| seen.map(|instance| instance.uuid.clone())),
@@ -275,7 +275,7 @@ impl<'a> Judge<'a> {
 
     /// Whether clients may be sent to the machine, given that it has an address.
     fn may_serve(&self, machine: &Machine<'_>, asked: &Address) -> bool {
-        let before = self.previous.is_some_and(|before| before.usable);
+        let before = self.before.is_some_and(|before| before.usable);
         match machine {
             Machine::HostUnknown(_) => before,
             Machine::Absent => false,
@@ -287,7 +287,7 @@ impl<'a> Judge<'a> {
                 Standing::Blocked { .. } => {
                     instance.power == Power::Running
                         && before
-                        && self.previous.and_then(|before| before.uuid.as_deref()) == Some(instance.uuid.as_str())
+                        && self.before.and_then(|before| before.uuid.as_deref()) == Some(instance.uuid.as_str())
                 }
             },
         }
@@ -301,12 +301,13 @@ impl<'a> Judge<'a> {
         action: Option<&ActionReport>,
         held: Option<&HeldReport>,
     ) -> Finding {
+        let found = self.by_machine(managed, machine, address, action, held);
         if let Err(problem) = &managed.resolved {
             let message = held.map_or_else(|| problem.clone(), |held| held.message.clone());
             let hint = held.and_then(|held| held.hint.clone());
-            return Finding::new(Phase::Blocked, ConditionStatus::False, Reason::Unresolved, message).hint(hint);
+            let reason = if found.status == ConditionStatus::True { found.reason } else { Reason::Unresolved };
+            return Finding { phase: Phase::Blocked, reason, message, hint, ..found };
         }
-        let found = self.by_machine(managed, machine, address, action, held);
         match held {
             // A machine that runs on while something about it is blocked stays provisioned.
             Some(held) if held.verdict == Verdict::Blocked && !matches!(machine, Machine::HostUnknown(_)) => {

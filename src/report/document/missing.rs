@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::words;
 use super::build::known;
-use super::{MissingHost, Report, ReportInput};
+use super::{Memory, MissingHost, ReportInput};
 use crate::plan::HostRef;
 
 const HINT: &str = "if it was renamed, list its former name under `aliases`; to be rid of its machines, put it back with \
@@ -19,8 +19,8 @@ pub(super) fn hosts(input: &ReportInput<'_>) -> Vec<MissingHost> {
             found.entry(name).or_default().insert(words::line(instance));
         }
     }
-    if let Some(previous) = input.previous {
-        remembered(input, previous, &mut found);
+    if let Some(before) = input.before {
+        remembered(input, before, &mut found);
     }
     found
         .into_iter()
@@ -33,18 +33,18 @@ pub(super) fn hosts(input: &ReportInput<'_>) -> Vec<MissingHost> {
             };
             let message = match &seen_on {
                 Some(place) => format!("the config does not have {host}, and {machines}, seen on {place}"),
-                None => format!("the config no longer has {host}, and {machines} as far as the previous report knew"),
+                None => format!("the config no longer has {host}, and {machines} as far as was known before"),
             };
             MissingHost { host, seen_on, instances: instances.into_iter().collect(), message, hint: HINT.to_owned() }
         })
         .collect()
 }
 
-/// What the previous report knew of hosts that are gone from the config: those with machines, those
-/// that it could not look at, and those that were missing then already.
+/// What is remembered of hosts that are gone from the config: those with machines, those that could not
+/// be looked at, and those that were missing then already.
 fn remembered(
     input: &ReportInput<'_>,
-    previous: &Report,
+    before: &Memory,
     found: &mut BTreeMap<(String, Option<HostRef>), BTreeSet<String>>,
 ) {
     let seen: BTreeSet<String> = found.keys().map(|(host, _)| host.clone()).collect();
@@ -53,16 +53,12 @@ fn remembered(
             found.entry((host, None)).or_default().extend(instances);
         }
     };
-    let mut machines = previous.instances();
-    for host in previous.hosts.iter().filter(|host| !host.reachable) {
-        machines.entry(host.host.clone()).or_default();
-    }
-    for (host, instances) in machines {
-        if !configured(input, &host) {
-            remember(host.to_string(), instances);
+    for (host, instances) in &before.machines {
+        if !configured(input, host) {
+            remember(host.to_string(), instances.clone());
         }
     }
-    for missing in previous.missing_hosts.iter().filter(|missing| missing.seen_on.is_none()) {
+    for missing in before.missing.iter().filter(|missing| missing.seen_on.is_none()) {
         let back = missing.host.parse().is_ok_and(|host| configured(input, &host));
         if !back {
             remember(missing.host.clone(), missing.instances.iter().cloned().collect());

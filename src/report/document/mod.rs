@@ -7,6 +7,7 @@
 mod build;
 mod finding;
 mod judge;
+mod memory;
 mod missing;
 mod proxy;
 
@@ -17,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use build::build;
+pub use memory::{Memory, Remembered};
 pub use proxy::{
     ActionReport, AddressState, Condition, ConditionStatus, ConditionType, HeldReport, OrphanReport, Phase, ProxyMode,
     ProxyReport,
@@ -53,8 +55,8 @@ pub struct ReportInput<'a> {
     pub boot_deadlines: &'a BTreeMap<Label, SignedDuration>,
     /// `metadata.generation` of proxies that came from a cluster.
     pub generations: &'a BTreeMap<ProxyKey, i64>,
-    /// The report of the run before.
-    pub previous: Option<&'a Report>,
+    /// What is remembered of the time before.
+    pub before: Option<&'a Memory>,
 }
 
 /// The report.
@@ -256,10 +258,10 @@ pub struct LeftoverReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingHost {
-    /// `entry/host`, as a mark or the previous report names it.
+    /// `entry/host`, as a mark or the memory of the time before names it.
     pub host: String,
-    /// The host of the config on which its machines were seen; none when only the previous report
-    /// knows of them.
+    /// The host of the config on which its machines were seen; none when only the time
+    /// before knew of them.
     pub seen_on: Option<HostRef>,
     /// Names of the machines.
     pub instances: Vec<String>,
