@@ -19,11 +19,11 @@ const FLEET: &str = "egress-plan.dev/fleet";
 const OUTPUT: &str = "egress-plan.dev/output";
 
 /// Writes a report, and removes reports of the fleet beyond the last `keep`. One that is too large for
-/// a ConfigMap leaves its run, its summary and its digest there.
+/// a ConfigMap leaves its run, its summary and its digest there. Returns whether it is there whole.
 ///
 /// # Errors
 /// The API server refused.
-pub async fn write_report(cluster: &Cluster, report: &Report, text: &str, keep: usize) -> Result<(), ClusterError> {
+pub async fn write_report(cluster: &Cluster, report: &Report, text: &str, keep: usize) -> Result<bool, ClusterError> {
     let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let fleet = &report.run.fleet;
     let time = report.run.started_at.strftime("%Y%m%d-%H%M%S").to_string();
@@ -44,7 +44,7 @@ pub async fn write_report(cluster: &Cluster, report: &Report, text: &str, keep: 
             _ => {}
         }
     }
-    Ok(())
+    Ok(text.len() <= MOST)
 }
 
 fn report_data(report: &Report, text: &str) -> BTreeMap<String, String> {

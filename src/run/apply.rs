@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::cluster::InCluster;
 use super::execution::{Execution, Order, check_simulation};
 use super::fleet::{Fleet, Setup, load_all};
+use super::locking::Deadline;
 use super::{CommandResult, Context, Failure, Signals, planning};
 use crate::apply::{Limits, Wait};
 use crate::cli::{self, ApplyArgs};
@@ -21,6 +22,7 @@ pub async fn run(args: &ApplyArgs, context: &Context) -> CommandResult {
     let started_at = Timestamp::now();
     let signals = Signals::install(args.lock.grace)
         .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;
+    let _deadline = Deadline::after(args.limits.timeout, &signals);
     let (from, to, wait) = (&args.manifests.cluster, &args.cluster, args.lock.lock_timeout);
     let mut cluster = InCluster::begin(from, to, &args.config, wait, &signals, context).await?;
     let objects = cluster.as_mut().and_then(InCluster::take_objects);
@@ -104,7 +106,6 @@ pub async fn on(
             cli::Wait::Address => Wait::Address(args.wait_timeout),
         },
         lock_timeout: args.lock.lock_timeout,
-        timeout: args.limits.timeout,
         approved: args.auto_approve,
         output: &args.output,
         report: args.report.as_deref(),

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::ExitCode;
 use super::fleet::{fleet_unknown, load_config_alone};
+use super::look::over;
 use super::{Context, Failure, Kind, Signals};
 use crate::cli::{ClusterArgs, ClusterOutputArgs, ConfigArgs};
 use crate::cluster::client::{Access, Cluster, ClusterError};
@@ -26,6 +28,8 @@ use crate::report::{Inventory, Memory, Report};
 const AGAIN: Duration = Duration::from_secs(5);
 /// How long giving the lease back may take.
 const RELEASE: Duration = Duration::from_secs(10);
+/// How long writing into the cluster may take as a whole.
+const PUBLISH: Duration = Duration::from_mins(5);
 /// Of what could not be written, so many are told one by one.
 const TOLD: usize = 3;
 
@@ -48,6 +52,7 @@ pub struct InCluster {
 struct Held {
     lease: Arc<Lease>,
     ended: CancellationToken,
+    lost: CancellationToken,
     renewing: JoinHandle<()>,
 }
 
@@ -64,14 +69,25 @@ impl From<ClusterError> for Failure {
 /// Reads the cluster that manifests come from, for a command that only looks.
 ///
 /// # Errors
-/// No way to it; a list that could not be begun.
-pub async fn look(args: &ClusterArgs, config: &ConfigArgs, context: &Context) -> Result<Option<Looked>, Failure> {
+/// No way to it; a list that could not be begun; the time of `--timeout` was over.
+pub async fn look(
+    args: &ClusterArgs,
+    config: &ConfigArgs,
+    until: Option<Instant>,
+    context: &Context,
+) -> Result<Option<Looked>, Failure> {
     if !args.from_cluster {
         return Ok(None);
     }
-    let (cluster, fleet) = connect(args, config, context).await?;
-    let source = Lease::source(&cluster, &fleet).await?;
-    Ok(Some(read(cluster, fleet, args, Some(source), context).await?))
+    let look = async {
+        let (cluster, fleet) = connect(args, config, context).await?;
+        let source = Lease::source(&cluster, &fleet).await?;
+        read(cluster, fleet, args, Some(source), context).await.map(Some)
+    };
+    tokio::select! {
+        looked = look => looked,
+        () = over(until) => Err(Failure::world("the cluster did not answer within --timeout")),
+    }
 }
 
 /// The objects of the cluster that manifests come from, for a command that leaves nothing there.
@@ -79,7 +95,7 @@ pub async fn look(args: &ClusterArgs, config: &ConfigArgs, context: &Context) ->
 /// # Errors
 /// As of [`look`].
 pub async fn objects(args: &ClusterArgs, config: &ConfigArgs, context: &Context) -> Result<Option<Objects>, Failure> {
-    Ok(look(args, config, context).await?.as_mut().and_then(Looked::take_objects))
+    Ok(look(args, config, None, context).await?.as_mut().and_then(Looked::take_objects))
 }
 
 async fn connect(args: &ClusterArgs, config: &ConfigArgs, context: &Context) -> Result<(Cluster, Label), Failure> {
@@ -205,16 +221,40 @@ impl InCluster {
         self.looked.take_objects()
     }
 
-    /// Writes status, events and outputs; whatever could not be written is said, and fails nothing.
+    /// Writes status, events and outputs, as far as there is time; whatever could not be written is said,
+    /// and fails nothing.
     ///
     /// A run that did not look knows nothing that a status should say, and one that did not end well
     /// nothing that an inventory should.
-    pub async fn publish(&self, report: &Report, json: &str, (looked, ended_well): (bool, bool), context: &Context) {
+    pub async fn publish(
+        &self,
+        report: &Report,
+        json: &str,
+        known: (bool, bool),
+        (signals, context): (&Signals, &Context),
+    ) {
+        let stop = signals.stop();
+        let written = tokio::select! {
+            written = tokio::time::timeout(PUBLISH, self.write(report, json, known, context)) => written.is_ok(),
+            () = stop.overdue() => false,
+        };
+        if !written {
+            context.terminal.say("not everything was written into the cluster in time");
+        }
+    }
+
+    async fn write(&self, report: &Report, json: &str, (looked, ended_well): (bool, bool), context: &Context) {
         let cluster = &self.looked.cluster;
         let mut troubles = Vec::new();
+        let lost = self.lease.as_ref().is_some_and(|held| held.lost.is_cancelled());
+        if lost {
+            context
+                .terminal
+                .say("the lease was lost, so another run may be at work; no status and no inventory is written");
+        }
         if let Some(snapshot) = &self.looked.snapshot {
             let now = Timestamp::now();
-            if looked {
+            if looked && !lost {
                 troubles.extend(publish::write(cluster, publish::changes(report, snapshot, now)).await);
             }
             let sets = publish::sets_of_members(snapshot);
@@ -222,9 +262,16 @@ impl InCluster {
             troubles.extend(events::write(cluster, snapshot, happened, &context.run, now).await);
         }
         if self.reports > 0 {
-            troubles.extend(write_report(cluster, report, json, self.reports).await.err());
+            match write_report(cluster, report, json, self.reports).await {
+                Ok(true) => {}
+                Ok(false) => context.terminal.say(
+                    "the report is too large for a ConfigMap, which has its summary and its digest; \
+                     write it to a file with --report",
+                ),
+                Err(error) => troubles.push(error),
+            }
         }
-        if self.inventory && ended_well {
+        if self.inventory && ended_well && !lost {
             self.write_inventory(report, &mut troubles, context).await;
         }
         for trouble in troubles.iter().take(TOLD) {
@@ -282,38 +329,72 @@ impl Drop for Held {
 
 impl Held {
     fn new(lease: Lease, signals: &Signals) -> Self {
-        let (lease, ended) = (Arc::new(lease), CancellationToken::new());
-        let renewing = tokio::spawn(renew(Arc::clone(&lease), ended.clone(), signals.clone()));
-        Self { lease, ended, renewing }
+        let (lease, ended, lost) = (Arc::new(lease), CancellationToken::new(), CancellationToken::new());
+        let (renewed, until, signals, no_more) = (Arc::clone(&lease), ended.clone(), signals.clone(), lost.clone());
+        let renewing = tokio::spawn(async move {
+            let renewal = || {
+                let lease = Arc::clone(&renewed);
+                async move { lease.renew().await }
+            };
+            if !renew(Pace::OURS, renewal, until).await {
+                no_more.cancel();
+                signals.expire();
+            }
+        });
+        Self { lease, ended, lost, renewing }
     }
 }
 
-/// Renews a lease until the run ends. One that is lost, or could not be renewed for as long as it lives,
-/// ends the run as an interrupt would.
-async fn renew(lease: Arc<Lease>, ended: CancellationToken, signals: Signals) {
+/// When a lease is renewed.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// How long it lives without.
+    life: Duration,
+    /// How long after a renewal the next one is due.
+    renewal: Duration,
+    /// How long after one that failed.
+    again: Duration,
+}
+
+impl Pace {
+    const OURS: Self = Self { life: LIFE, renewal: RENEWAL, again: AGAIN };
+}
+
+/// Renews a lease until the run ends. Returns whether it is the run's to the end: one that another took,
+/// or that could not be renewed for as long as it lives, is lost, and that is known in the moment in
+/// which it may be another's.
+async fn renew<F>(pace: Pace, mut renewal: impl FnMut() -> F, ended: CancellationToken) -> bool
+where
+    F: Future<Output = Result<(), NotHeld>>,
+{
     let mut last = Instant::now();
-    let mut pause = RENEWAL;
+    let mut pause = pace.renewal;
     loop {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = ended.cancelled() => return,
+            () = ended.cancelled() => return true,
         }
-        match lease.renew().await {
-            Ok(()) => (last, pause) = (Instant::now(), RENEWAL),
-            Err(NotHeld::Other { holder, .. }) => {
+        // It lives from the moment in which the server renewed it, which is after this one.
+        let begun = Instant::now();
+        match tokio::time::timeout_at(last + pace.life, renewal()).await {
+            Ok(Ok(())) => (last, pause) = (begun, pace.renewal),
+            Ok(Err(NotHeld::Other { holder, .. })) => {
                 let holder = if holder.is_empty() { "nobody".to_owned() } else { holder };
                 tracing::error!(%holder, "the lease was taken from this run; nothing more is begun");
-                return signals.expire();
+                return false;
             }
-            Err(NotHeld::Cluster(error)) => {
+            Ok(Err(NotHeld::Cluster(error))) => {
                 tracing::warn!(%error, "the lease could not be renewed");
-                pause = AGAIN;
+                pause = pace.again;
             }
+            Err(_) => tracing::warn!("the lease could not be renewed in time"),
         }
-        if last.elapsed() > LIFE {
-            tracing::error!("the lease could not be renewed in time; nothing more is begun");
-            return signals.expire();
+        let left = (last + pace.life).saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            tracing::error!("the lease has run out, and may be another run's; nothing more is begun");
+            return false;
         }
+        pause = pause.min(left);
     }
 }
 
@@ -338,5 +419,64 @@ fn not_held(not_held: NotHeld) -> Failure {
             .cause(format!("{holder} holds it{left}"))
             .hint("wait for it, or raise --lock-timeout")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    const QUICK: Pace = Pace {
+        life: Duration::from_millis(600),
+        renewal: Duration::from_millis(200),
+        again: Duration::from_millis(50),
+    };
+
+    fn away() -> NotHeld {
+        NotHeld::Cluster(ClusterError::Lost { what: "renew".to_owned(), message: "away".to_owned() })
+    }
+
+    #[tokio::test]
+    async fn c23_a_lease_is_lost_in_the_moment_in_which_it_runs_out() {
+        let lost_after = |begun: Instant, life: Duration, story: &str| {
+            let elapsed = begun.elapsed();
+            assert!(elapsed >= life && elapsed < life * 3, "{story}: {elapsed:?}");
+        };
+        let begun = Instant::now();
+        assert!(!renew(QUICK, pending, CancellationToken::new()).await);
+        lost_after(begun, QUICK.life, "a renewal that hangs");
+
+        let begun = Instant::now();
+        assert!(!renew(QUICK, || ready(Err(away())), CancellationToken::new()).await);
+        lost_after(begun, QUICK.life, "renewals that fail");
+
+        let (begun, mut good) = (Instant::now(), 2);
+        let renewal = || {
+            good -= 1;
+            ready(if good >= 0 { Ok(()) } else { Err(away()) })
+        };
+        assert!(!renew(QUICK, renewal, CancellationToken::new()).await);
+        lost_after(begun, QUICK.renewal * 2 + QUICK.life, "it lives on from the last good one");
+
+        let begun = Instant::now();
+        let other = || ready(Err(NotHeld::Other { lease: "l".to_owned(), holder: "x".to_owned(), left: None }));
+        assert!(!renew(QUICK, other, CancellationToken::new()).await);
+        lost_after(begun, QUICK.renewal, "another run has it");
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_renewed_until_the_run_ends() {
+        let (ended, mut times) = (CancellationToken::new(), 0);
+        let renewal = || {
+            times += 1;
+            if times == 5 {
+                ended.cancel();
+            }
+            ready(Ok(()))
+        };
+        assert!(renew(QUICK, renewal, ended.clone()).await);
+        assert_eq!(times, 5);
     }
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::execution::{Execution, Order, check_simulation};
 use super::fleet::{Fleet, Setup, load_config_alone};
+use super::locking::Deadline;
 use super::{CommandResult, Context, Failure, Signals};
 use crate::apply::{Limits, Wait};
 use crate::cli::DestroyArgs;
@@ -26,6 +27,7 @@ pub async fn run(args: &DestroyArgs, context: &Context) -> CommandResult {
     check_simulation(args.simulation.simulate, &desired)?;
     let signals = Signals::install(args.lock.grace)
         .map_err(|error| Failure::world("signals cannot be taken over").cause(error.to_string()))?;
+    let _deadline = Deadline::after(args.limits.timeout, &signals);
     let fleet = Fleet::new(
         &Setup {
             providers: &loaded.providers,
@@ -55,7 +57,6 @@ pub async fn run(args: &DestroyArgs, context: &Context) -> CommandResult {
         },
         wait: Wait::None,
         lock_timeout: args.lock.lock_timeout,
-        timeout: args.limits.timeout,
         approved: args.auto_approve,
         output: &args.output,
         report: args.report.as_deref(),

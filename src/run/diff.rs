@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::cluster::Looked;
 use super::exit::{ExitCode, Facts, pick};
 use super::fleet::{Fleet, Setup, load_all};
-use super::look::{bounded, signals};
+use super::look::{bounded, deadline, signals};
 use super::{CommandResult, Context, cluster, planning};
 use crate::cli::DiffArgs;
 use crate::provider::Depth;
@@ -15,7 +15,8 @@ use crate::provider::Depth;
 /// # Errors
 /// Problems of the input; a plan that breaks a promise.
 pub async fn run(args: &DiffArgs, context: &Context) -> CommandResult {
-    let mut looked = cluster::look(&args.manifests.cluster, &args.config, context).await?;
+    let until = deadline(args.limits.timeout);
+    let mut looked = cluster::look(&args.manifests.cluster, &args.config, until, context).await?;
     let memory = looked.as_ref().and_then(Looked::memory);
     let objects = looked.as_mut().and_then(Looked::take_objects);
     let mut loaded = load_all(&args.manifests, &args.config, objects, context)?;
@@ -42,7 +43,7 @@ pub async fn run(args: &DiffArgs, context: &Context) -> CommandResult {
     )?;
     let none = BTreeMap::new();
     let looking = fleet.observe(Depth::Plan, &none);
-    let Some(observed) = bounded(&fleet, &signals, args.limits.timeout, looking).await? else {
+    let Some(observed) = bounded(&fleet, &signals, until, looking).await? else {
         return Ok(ExitCode::Interrupted);
     };
     loaded.settle(&observed);

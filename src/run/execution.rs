@@ -11,7 +11,7 @@ use super::approval::{confirm, not_approved};
 use super::cluster::InCluster;
 use super::exit::{ExitCode, Facts, pick};
 use super::fleet::Fleet;
-use super::locking::{Deadline, give_back, take_locks};
+use super::locking::{give_back, take_locks};
 use super::{CommandResult, Context, Failure, Kind, Signals, planning, telling};
 use crate::apply::{Limits, Outcome, Wait, execute};
 use crate::cli::{LogFormat, PlanFormat, PlanOutputArgs};
@@ -32,8 +32,6 @@ pub struct Order<'a> {
     pub wait: Wait,
     /// How long another run's lock is waited for.
     pub lock_timeout: Duration,
-    /// Bounds the run as a whole; its end is an interrupt.
-    pub timeout: Option<Duration>,
     /// No question is asked.
     pub approved: bool,
     /// How and where the plan and the outcome go.
@@ -88,7 +86,6 @@ impl Execution<'_> {
     /// Whatever ended the run before anything was done; the report is written all the same.
     pub async fn carry_out(&self, desired: &mut dyn FnMut(&Observed) -> Desired) -> CommandResult {
         let progress = Arc::new(progress(self.context));
-        let _deadline = Deadline::after(self.order.timeout, self.signals);
         let taken = take_locks(self.fleet, self.order.lock_timeout, self.signals, &*progress).await;
         let (ended, locks) = match taken {
             Ok(locked) => (self.under_lock(&locked.unreachable, desired, &progress).await, Some(locked.locks)),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use super::cluster::{self, Looked};
 use super::exit::{ExitCode, Facts, pick};
@@ -38,22 +39,28 @@ pub fn signals() -> Result<Signals, Failure> {
 pub async fn bounded<T>(
     fleet: &Fleet,
     signals: &Signals,
-    timeout: Option<Duration>,
+    until: Option<Instant>,
     work: impl Future<Output = T>,
 ) -> Result<Option<T>, Failure> {
     let ended = tokio::select! {
         done = work => Ok(Some(done)),
         () = signals.first.cancelled() => Ok(None),
-        () = over(timeout) => Err(Failure::world("the hosts did not answer within --timeout")),
+        () = over(until) => Err(Failure::world("the hosts did not answer within --timeout")),
     };
     fleet.close().await;
     ended
 }
 
+/// When the time of `--timeout` is over, counted from now.
+#[must_use]
+pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
+    Instant::now().checked_add(timeout?)
+}
+
 /// Ends when the time of `--timeout` is over; never without one.
-pub async fn over(timeout: Option<Duration>) {
-    match timeout {
-        Some(timeout) => tokio::time::sleep(timeout).await,
+pub async fn over(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until).await,
         None => std::future::pending().await,
     }
 }
@@ -81,7 +88,8 @@ pub struct Request<'a> {
 /// Problems of the input; the time of `--timeout` was over.
 pub async fn look(request: &Request<'_>, context: &Context) -> Result<Option<(Report, ExitCode)>, Failure> {
     let started_at = Timestamp::now();
-    let mut looked = cluster::look(&request.manifests.cluster, request.config, context).await?;
+    let until = deadline(request.limits.timeout);
+    let mut looked = cluster::look(&request.manifests.cluster, request.config, until, context).await?;
     let generations = looked.as_ref().map(Looked::generations).unwrap_or_default();
     let before = planning::before(request.previous, looked.as_ref().and_then(Looked::memory))?;
     let mut wanted = Wanted::load(request, looked.as_mut().and_then(Looked::take_objects), context)?;
@@ -100,7 +108,7 @@ pub async fn look(request: &Request<'_>, context: &Context) -> Result<Option<(Re
     )?;
     let none = BTreeMap::new();
     let looking = fleet.observe(Depth::Addresses, &none);
-    let Some(observed) = bounded(&fleet, &signals, request.limits.timeout, looking).await? else { return Ok(None) };
+    let Some(observed) = bounded(&fleet, &signals, until, looking).await? else { return Ok(None) };
     wanted.settle(&observed);
     for target in planning::unmatched(&request.selection, &wanted.desired, &observed) {
         context.terminal.say(&target);

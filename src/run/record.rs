@@ -1,7 +1,7 @@
 //! `record`: what one host answers, as a file that a recorded host can serve.
 
 use super::fleet::{load_config_alone, not_a_host, nothing_wanted};
-use super::look::{over, signals};
+use super::look::{deadline, over, signals};
 use super::{CommandResult, Context, ExitCode, Failure, planning};
 use crate::cli::RecordArgs;
 use crate::load::ProviderConfig;
@@ -19,10 +19,11 @@ pub async fn run(args: &RecordArgs, context: &Context) -> CommandResult {
         _ => return Err(not_a_host(&args.host, nothing_wanted(&loaded)?.hosts.keys())),
     };
     let signals = signals()?;
+    let until = deadline(args.timeout);
     let ended = tokio::select! {
         recorded = record(config, &args.host.host) => Ok(Some(recorded)),
         () = signals.first.cancelled() => Ok(None),
-        () = over(args.timeout) => Err(Failure::world("the host did not answer within --timeout")),
+        () = over(until) => Err(Failure::world("the host did not answer within --timeout")),
     };
     let Some(recorded) = ended? else { return Ok(ExitCode::Interrupted) };
     let recorded = recorded.map_err(|trouble| {

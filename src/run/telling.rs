@@ -73,11 +73,7 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
     ]);
     if let Some(cluster) = order.cluster {
         let ended_well = end.is_ok() && code != ExitCode::Interrupted;
-        let stop = signals.stop();
-        tokio::select! {
-            () = cluster.publish(&report, &json, (*looked, ended_well), context) => {}
-            () = stop.overdue() => context.terminal.say("not everything was written into the cluster in time"),
-        }
+        cluster.publish(&report, &json, (*looked, ended_well), (signals, context)).await;
     }
     Failure::prefer(end, written)
 }

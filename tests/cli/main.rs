@@ -5,6 +5,7 @@
 mod api;
 mod cases;
 mod cluster;
+mod cluster_limits;
 mod commands;
 #[cfg(feature = "libvirt")]
 mod early_end;

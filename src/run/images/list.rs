@@ -9,7 +9,7 @@ use crate::cli::{DataFormat, ImagesListArgs};
 use crate::report::images::{ImageList, ImageRow, table};
 use crate::run::exit::{ExitCode, Facts, pick};
 use crate::run::fleet::{Fleet, Setup, load_config_alone, nothing_wanted};
-use crate::run::look::{bounded, signals};
+use crate::run::look::{bounded, deadline, signals};
 use crate::run::{CommandResult, Context, planning};
 
 /// Runs the command.
@@ -38,7 +38,7 @@ pub(super) async fn run(args: &ImagesListArgs, context: &Context) -> CommandResu
         .map(|(place, provider)| async move { (place.clone(), provider.images(&place.host).await) })
         .buffer_unordered(fleet.hosts_at_a_time)
         .collect::<BTreeMap<_, _>>();
-    let Some(answers) = bounded(&fleet, &signals, args.limits.timeout, answers).await? else {
+    let Some(answers) = bounded(&fleet, &signals, deadline(args.limits.timeout), answers).await? else {
         return Ok(ExitCode::Interrupted);
     };
     let (hosts, mut list) = (answers.len(), ImageList { images: Vec::new(), unknown_hosts: BTreeMap::new() });
