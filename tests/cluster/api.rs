@@ -11,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const READY: Duration = Duration::from_mins(2);
+const AUDIT: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level: Metadata, userGroups: ['system:serviceaccounts']}\n- {level: None}\n";
 
 pub struct Api {
     pub folder: TempDir,
@@ -60,6 +61,8 @@ impl Api {
         openssl(at, "genrsa -out sa.key 2048");
         openssl(at, "rsa -in sa.key -pubout -out sa.pub");
         std::fs::write(at.join("tokens.csv"), "admin-token,admin,admin,\"system:masters\"\n").expect("written");
+        // Of the program's requests who asked for what, and whether it was allowed; of others nothing.
+        std::fs::write(at.join("audit.yaml"), AUDIT).expect("written");
         let (client, peer, port) = (free_port(), free_port(), free_port());
         let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
         let mut api = Self { folder, tools, port, children: Vec::new() };
@@ -92,6 +95,9 @@ impl Api {
                 "--service-cluster-ip-range=10.96.0.0/24",
                 "--token-auth-file=tokens.csv",
                 "--authorization-mode=RBAC",
+                "--delete-collection-workers=8",
+                "--audit-policy-file=audit.yaml",
+                "--audit-log-path=audit.log",
             ],
         );
         api.kubeconfig("kubeconfig", "admin-token", "default");
@@ -150,18 +156,36 @@ impl Api {
         self.tool("kubectl", line, text)
     }
 
+    pub fn helm(&self, line: &str) -> Said {
+        self.tool("helm", line, "")
+    }
+
     fn tool(&self, name: &str, line: &str, text: &str) -> Said {
-        let mut child = Command::new(self.tools.join(name))
-            .args(line.split_whitespace())
-            .env("KUBECONFIG", self.path("kubeconfig"))
-            .env("HOME", self.folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("starts");
+        let mut child = self.command(name, line).stdin(Stdio::piped()).spawn().expect("starts");
         child.stdin.take().expect("piped").write_all(text.as_bytes()).ok();
         child.wait_with_output().expect("ends").into()
+    }
+
+    /// One of the tools that is yet to be started, as the administrator.
+    pub fn command(&self, name: &str, line: &str) -> Command {
+        let mut command = Command::new(self.tools.join(name));
+        self.at_home(&mut command).args(line.split_whitespace());
+        command
+    }
+
+    fn at_home<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command
+            .env("KUBECONFIG", self.path("kubeconfig"))
+            .env("HOME", self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+    }
+
+    /// Makes a namespace with these labels, unless another trial did.
+    pub fn namespace(&self, name: &str, labels: &str) {
+        let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}, labels: {{{labels}}}}}\n");
+        self.kubectl_with("apply --server-side --field-manager=trials -f -", &namespace).ok();
     }
 
     /// An object, as JSON.

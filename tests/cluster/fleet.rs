@@ -1,5 +1,6 @@
 //! A fleet of recorded hosts that a cluster's objects describe, in a namespace of its own.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -12,24 +13,57 @@ pub struct Fleet<'a> {
     pub folder: TempDir,
 }
 
+/// Writes two empty hosts, `h1` and `h2`, and the config of a fleet that has them.
+pub fn recorded_hosts(folder: &Path, fleet: &str) {
+    for host in ["h1", "h2"] {
+        let text = format!(
+            "format: egress-plan.dev/recorded/v1\nrecordedAt: {}\nhostname: {host}-{fleet}\ninterfaces: [br0]\n\
+             guestRange: 192.0.2.0/24\n",
+            jiff::Timestamp::now()
+        );
+        std::fs::write(folder.join(format!("{host}.yaml")), text).expect("written");
+    }
+    let config = format!(
+        "fleet: {fleet}\npolicy: {{minAge: 0s, maxDeletions: 100%}}\nproviders:\n- name: lab\n  type: libvirt\n  libvirt:\n    \
+         drain: {{timeout: 0s}}\n    images: {{debian-13: {{url: 'https://images.example/debian-13.qcow2', checksum: 'sha256:{}'}}}}\n    \
+         machineTypes: {{small: {{vcpus: 1, memoryMiB: 512}}}}\n    hosts:\n    \
+         - {{name: h1, recorded: h1.yaml, bridge: br0}}\n    - {{name: h2, recorded: h2.yaml, bridge: br0}}\n",
+        "0".repeat(64)
+    );
+    std::fs::write(folder.join("config.yaml"), config).expect("written");
+}
+
+/// A Proxy on a host.
+pub fn proxy(namespace: &str, name: &str, zone: &str, port: u16) -> String {
+    format!(
+        "apiVersion: egress-plan.dev/v1alpha1\nkind: Proxy\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec:\n  provider: lab\n  \
+         port: {port}\n  placement: {{zone: {zone}, machineType: small, image: debian-13}}\n  \
+         cloudInit: \"#cloud-config\\npackages: [squid]\\n\"\n"
+    )
+}
+
+/// Deletes all that a trial wanted: the runs of another one may be of all namespaces.
+pub fn take_away(api: &Api, namespace: &str) {
+    for kind in ["proxies", "proxysets"] {
+        let said = api.kubectl(&format!("delete --raw /apis/egress-plan.dev/v1alpha1/namespaces/{namespace}/{kind}"));
+        if !std::thread::panicking() {
+            said.ok();
+        }
+    }
+}
+
+impl Drop for Fleet<'_> {
+    fn drop(&mut self) {
+        take_away(self.api, self.name);
+    }
+}
+
 impl<'a> Fleet<'a> {
     /// Two empty hosts, `h1` and `h2`, and a namespace of the fleet's name.
     pub fn new(api: &'a Api, name: &'static str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let fleet = Self { api, name, folder };
-        for host in ["h1", "h2"] {
-            fleet.write(&format!("{host}.yaml"), &format!("format: egress-plan.dev/recorded/v1\nrecordedAt: {}\nhostname: {host}-{name}\ninterfaces: [br0]\nguestRange: 192.0.2.0/24\n", jiff::Timestamp::now()));
-        }
-        fleet.write(
-            "config.yaml",
-            &format!(
-                "fleet: {name}\npolicy: {{minAge: 0s, maxDeletions: 100%}}\nproviders:\n- name: lab\n  type: libvirt\n  libvirt:\n    \
-                 drain: {{timeout: 0s}}\n    images: {{debian-13: {{url: 'https://images.example/debian-13.qcow2', checksum: 'sha256:{}'}}}}\n    \
-                 machineTypes: {{small: {{vcpus: 1, memoryMiB: 512}}}}\n    hosts:\n    \
-                 - {{name: h1, recorded: h1.yaml, bridge: br0}}\n    - {{name: h2, recorded: h2.yaml, bridge: br0}}\n",
-                "0".repeat(64)
-            ),
-        );
+        recorded_hosts(fleet.folder.path(), name);
         api.kubectl(&format!("create namespace {name}")).ok();
         fleet
     }
@@ -44,12 +78,7 @@ impl<'a> Fleet<'a> {
 
     /// A Proxy on a host.
     pub fn proxy(&self, name: &str, zone: &str, port: u16) -> String {
-        format!(
-            "apiVersion: egress-plan.dev/v1alpha1\nkind: Proxy\nmetadata: {{name: {name}, namespace: {}}}\nspec:\n  provider: lab\n  \
-             port: {port}\n  placement: {{zone: {zone}, machineType: small, image: debian-13}}\n  \
-             cloudInit: \"#cloud-config\\npackages: [squid]\\n\"\n",
-            self.name
-        )
+        proxy(self.name, name, zone, port)
     }
 
     pub fn want(&self, text: &str) {

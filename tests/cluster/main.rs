@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod api;
+mod chart;
 mod crowd;
 mod fleet;
 mod refused;
@@ -25,8 +26,20 @@ const TESTS: &[Test] = &[
     ("what_happens_again_is_counted_and_old_reports_go", story::repeated),
     ("c23_of_two_runs_one_works_and_one_names_it", story::two_runs),
     ("c23_the_lease_of_a_killed_run_is_taken_over_when_its_time_is_over", story::killed_holder),
+    ("each_value_set_is_taken_without_a_word_and_its_pods_are_restricted_ones", chart::sets_are_taken),
     ("two_thousand_objects_cost_five_lists_and_a_write_for_each_that_changed", crowd::two_thousand),
 ];
+
+/// Installs the definitions as `egress-plan crd` prints them.
+fn define(api: &Api) {
+    let definitions = std::process::Command::new(assert_cmd::cargo::cargo_bin!("egress-plan")).arg("crd").output();
+    let definitions = String::from_utf8(definitions.expect("starts").stdout).expect("text");
+    api.kubectl_with("apply --server-side -f -", &definitions).ok();
+    api.kubectl(
+        "wait --for=condition=Established --timeout=30s crd/proxies.egress-plan.dev crd/proxysets.egress-plan.dev",
+    )
+    .ok();
+}
 
 fn main() -> std::process::ExitCode {
     let mut arguments = Arguments::from_args();
@@ -39,10 +52,7 @@ fn main() -> std::process::ExitCode {
         let trial = Trial::test(*name, move || {
             test(api.get_or_init(|| {
                 let api = Api::start();
-                let definitions = std::process::Command::new(assert_cmd::cargo::cargo_bin!("egress-plan")).arg("crd").output();
-                let definitions = String::from_utf8(definitions.expect("starts").stdout).expect("text");
-                api.kubectl_with("apply --server-side -f -", &definitions).ok();
-                api.kubectl("wait --for=condition=Established --timeout=30s crd/proxies.egress-plan.dev crd/proxysets.egress-plan.dev").ok();
+                define(&api);
                 api
             }));
             Ok(())

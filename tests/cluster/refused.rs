@@ -191,7 +191,7 @@ pub fn both_refuse(api: &Api) {
 
 pub fn both_take_the_example(api: &Api) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kubernetes");
-    api.kubectl("create namespace crawlers").ok();
+    api.namespace("crawlers", "");
     api.kubectl(&format!("apply --dry-run=server -f {folder}/proxies.yaml")).ok();
     let validate = Command::new(assert_cmd::cargo::cargo_bin!("egress-plan"))
         .env_clear()
