@@ -3,11 +3,14 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod access;
 mod api;
 mod chart;
 mod crowd;
 mod fleet;
+mod pod;
 mod refused;
+mod runs;
 mod story;
 
 use std::sync::{Arc, OnceLock};
@@ -27,6 +30,11 @@ const TESTS: &[Test] = &[
     ("c23_of_two_runs_one_works_and_one_names_it", story::two_runs),
     ("c23_the_lease_of_a_killed_run_is_taken_over_when_its_time_is_over", story::killed_holder),
     ("each_value_set_is_taken_without_a_word_and_its_pods_are_restricted_ones", chart::sets_are_taken),
+    ("runs_in_one_namespace_are_allowed_all_that_they_ask_and_use_all_that_they_may", runs::least),
+    ("runs_of_two_namespaces_are_allowed_all_that_they_ask_and_use_all_that_they_may", runs::namespaces),
+    ("runs_of_every_namespace_are_allowed_all_that_they_ask_and_use_all_that_they_may", runs::everywhere),
+    ("runs_on_a_checkout_are_allowed_all_that_they_ask_and_use_all_that_they_may", runs::git),
+    ("runs_without_secrets_are_allowed_all_else_and_tell_of_one_that_is_named", runs::without_secrets),
     ("two_thousand_objects_cost_five_lists_and_a_write_for_each_that_changed", crowd::two_thousand),
 ];
 
