@@ -166,6 +166,18 @@ impl Api {
         child.wait_with_output().expect("ends").into()
     }
 
+    /// Runs a line as a user would type it, with the tools in the path.
+    pub fn shell(&self, folder: &Path, line: &str) -> Said {
+        let path = format!("{}:{}", self.tools.display(), std::env::var("PATH").expect("a path"));
+        self.at_home(&mut Command::new("bash"))
+            .args(["-euc", line])
+            .env("PATH", path)
+            .current_dir(folder)
+            .output()
+            .expect("starts")
+            .into()
+    }
+
     /// One of the tools that is yet to be started, as the administrator.
     pub fn command(&self, name: &str, line: &str) -> Command {
         let mut command = Command::new(self.tools.join(name));

@@ -8,8 +8,10 @@ mod api;
 mod chart;
 mod crowd;
 mod fleet;
+mod guide;
 mod pod;
 mod refused;
+mod release;
 mod runs;
 mod story;
 mod tries;
@@ -23,6 +25,8 @@ use api::Api;
 type Test = (&'static str, fn(&Api));
 
 const TESTS: &[Test] = &[
+    // First, since it begins with a cluster in which nothing of the program is.
+    ("the_guide_leads_from_the_installation_to_the_removal", guide::followed),
     ("thirty_wrong_objects_are_refused_by_the_server_and_as_files_by_validate", refused::both_refuse),
     ("the_example_is_taken_by_the_server_and_as_files_by_validate", refused::both_take_the_example),
     ("a_mode_cannot_be_changed_and_everything_else_can", refused::a_mode_stays),
@@ -31,6 +35,8 @@ const TESTS: &[Test] = &[
     ("c23_of_two_runs_one_works_and_one_names_it", story::two_runs),
     ("c23_the_lease_of_a_killed_run_is_taken_over_when_its_time_is_over", story::killed_holder),
     ("each_value_set_is_taken_without_a_word_and_its_pods_are_restricted_ones", chart::sets_are_taken),
+    ("a_release_is_changed_from_set_to_set_and_leaves_nothing_but_definitions", release::changed),
+    ("helm_test_ends_as_its_pod_does", release::tested),
     ("runs_in_one_namespace_are_allowed_all_that_they_ask_and_use_all_that_they_may", runs::least),
     ("runs_of_two_namespaces_are_allowed_all_that_they_ask_and_use_all_that_they_may", runs::namespaces),
     ("runs_of_every_namespace_are_allowed_all_that_they_ask_and_use_all_that_they_may", runs::everywhere),
