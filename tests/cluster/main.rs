@@ -34,6 +34,7 @@ const TESTS: &[Test] = &[
     ("what_happens_again_is_counted_and_old_reports_go", story::repeated),
     ("c23_of_two_runs_one_works_and_one_names_it", story::two_runs),
     ("c23_the_lease_of_a_killed_run_is_taken_over_when_its_time_is_over", story::killed_holder),
+    ("c23_of_two_runs_that_wait_for_a_dead_ones_lease_one_gets_it", story::two_heirs),
     ("each_value_set_is_taken_without_a_word_and_its_pods_are_restricted_ones", chart::sets_are_taken),
     ("a_release_is_changed_from_set_to_set_and_leaves_nothing_but_definitions", release::changed),
     ("helm_test_ends_as_its_pod_does", release::tested),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::api::Api;
+use super::api::{Api, Said};
 use super::fleet::Fleet;
 
 pub fn from_manifest_to_status(api: &Api) {
@@ -133,4 +133,22 @@ pub fn killed_holder(api: &Api) {
     assert!(said.out.contains("1 created"), "{}", said.out);
     assert!(begun.elapsed() > Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(transitions(api), before + 1);
+}
+
+/// Two runs that wait for one dead run's lease look at it at the same moments, and one of them gets it.
+pub fn two_heirs(api: &Api) {
+    let fleet = Fleet::new(api, "heirs");
+    fleet.want(&fleet.proxy("p", "h1", 3128));
+    slow(&fleet);
+    let lease = "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: egress-plan-heirs, namespace: heirs}\n\
+                 spec: {holderIdentity: a-pod/a-run, leaseDurationSeconds: 1, leaseTransitions: 0}\n";
+    api.kubectl_with("create -f -", lease).ok();
+    let runs = [fleet.start("--lock-timeout 3s"), fleet.start("--lock-timeout 3s")];
+    let mut said = runs.map(|run| Said::from(run.wait_with_output().expect("ends")));
+    said.sort_by_key(|it| it.code);
+    let [heir, other] = said;
+    assert_eq!((heir.code, other.code), (Some(0), Some(6)), "{}{}", heir.err, other.err);
+    assert!(other.err.contains("egress-plan-29000000-abcde/"), "it names the one that works: {}", other.err);
+    assert_eq!(api.get("lease egress-plan-heirs -n heirs")["spec"]["leaseTransitions"], 1);
+    assert!(fleet.apply("").ok().ends_with("No changes.\n"));
 }
