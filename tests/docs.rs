@@ -322,7 +322,7 @@ fn l47_the_real_host_suite_runs_wherever_every_test_runs() {
     let script = read("tests/run");
     let lab: Vec<&str> = script.lines().filter(|line| line.contains("tests/realhost/lab")).collect();
     assert!(lab.iter().any(|line| line.contains("--guest")), "{lab:?}");
-    for suite in ["same_answers", "live", "providers", "realhost"] {
+    for suite in ["same_answers", "live", "providers", "realhost", "incluster"] {
         assert!(script.contains(suite), "{suite} is not run in the lab");
     }
 }

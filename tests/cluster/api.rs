@@ -15,7 +15,8 @@ const AUDIT: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level
 
 pub struct Api {
     pub folder: TempDir,
-    tools: PathBuf,
+    /// Where kubectl and helm are.
+    pub tools: PathBuf,
     pub port: u16,
     children: Vec<Child>,
 }
