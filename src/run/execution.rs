@@ -91,13 +91,15 @@ impl Execution<'_> {
             Ok(locked) => (self.under_lock(&locked.unreachable, desired, &progress).await, Some(locked.locks)),
             Err(not_locked) => (self.before_looking(desired, &not_locked.unreachable, not_locked.failure), None),
         };
+        // From here on nothing of this run is at work on a host, unless it is so already.
+        let cut_short = self.signals.second.is_cancelled();
         let end = match ended {
             Ok(ended) => telling::tell(self, &ended).await,
             Err(failure) => Err(failure),
         };
         // Only now: the next run writes the same inventory, and must not be overtaken by this one.
         if let Some(locks) = locks {
-            give_back(locks, self.signals).await;
+            give_back(locks, cut_short, self.signals).await;
         }
         end
     }

@@ -63,15 +63,17 @@ pub async fn take_locks(
     })
 }
 
-/// Gives the locks back, unless the second signal came: then something may still be at work on the
-/// hosts, there is no time to ask, and the locks run out by themselves.
-pub async fn give_back(locks: Locks, signals: &Signals) {
-    if signals.second.is_cancelled() {
+/// Gives the locks back, unless the work was `cut_short` by the second signal: then something may still
+/// be at work on the hosts, there is no time to ask, and the locks run out by themselves. A second signal
+/// that came later, while others were told of the work, leaves a moment for it.
+pub async fn give_back(locks: Locks, cut_short: bool, signals: &Signals) {
+    if cut_short {
         return locks.abandon();
     }
+    let stop = signals.stop();
     tokio::select! {
         () = locks.release() => {}
-        () = signals.second.cancelled() => {}
+        () = stop.overdue() => {}
     }
 }
 

@@ -201,6 +201,14 @@ impl Api {
         self.kubectl_with("apply --server-side --field-manager=trials -f -", &namespace).ok();
     }
 
+    /// Stops the API server where it is, or lets it go on. It keeps its connections and answers nobody.
+    #[allow(dead_code, reason = "not every suite that uses this file needs it")]
+    pub fn freeze(&self, frozen: bool) {
+        let signal = if frozen { "STOP" } else { "CONT" };
+        let server = self.children.last().expect("started").id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &server]).status().expect("kill").success());
+    }
+
     /// An object, as JSON.
     pub fn get(&self, line: &str) -> Value {
         serde_json::from_str(&self.kubectl(&format!("get -o json {line}")).ok()).expect("JSON")

@@ -16,6 +16,7 @@
 #[allow(dead_code, reason = "this suite uses a part of what that of the API server needs")]
 #[path = "../cluster/api.rs"]
 mod api;
+mod away;
 mod guide;
 #[allow(dead_code, reason = "this suite uses a part of what the story of the real host needs")]
 #[path = "../realhost/lab.rs"]
@@ -43,6 +44,7 @@ const STORY: &[Test] = &[
     ("kubectl_shows_each_machine_and_where_it_answers", story::what_kubectl_shows),
     ("an_edit_and_a_deletion_change_exactly_these_two", story::one_changed_one_deleted),
     ("a_run_by_hand_finds_nothing_to_do_and_writes_to_no_object", story::nothing_to_do),
+    ("a_run_whose_api_server_goes_silent_makes_its_machine_and_the_next_one_tells_of_it", away::in_a_create),
     ("what_the_guide_says_about_removing_leaves_base_images_alone", story::remove),
 ];
 

@@ -59,7 +59,7 @@ async fn under_lock(
     let observed = tokio::select! {
         observed = fleet.observe(Depth::Locked, &locked.unreachable) => observed,
         () = signals.first.cancelled() => {
-            give_back(locked.locks, signals).await;
+            give_back(locked.locks, signals.second.is_cancelled(), signals).await;
             return Err(Failure::interrupted());
         }
     };
@@ -74,7 +74,7 @@ async fn under_lock(
     };
     let work = Work { plan: &plan, desired: &loaded.desired, limits, wait: Wait::None };
     let outcome = work.carry_out(fleet, signals, &progress).await;
-    give_back(locked.locks, signals).await;
+    give_back(locked.locks, signals.second.is_cancelled(), signals).await;
     let facts = Facts {
         interrupted: outcome.interrupted,
         failed: all_unknown,

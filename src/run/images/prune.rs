@@ -70,7 +70,7 @@ pub async fn on(
     match take_locks(fleet, args.lock.lock_timeout, signals, &progress(context)).await {
         Ok(locked) => {
             let result = under_lock(args, &mut loaded, fleet, &locked.unreachable, signals, context).await;
-            give_back(locked.locks, signals).await;
+            give_back(locked.locks, signals.second.is_cancelled(), signals).await;
             result
         }
         Err(not_locked) => Err(not_locked.failure),
