@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind, ObjectList};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ use crate::plan::ProxyKey;
 
 /// Objects asked for at a time.
 const PAGE: u32 = 500;
-/// A list whose pages expired is begun anew so often.
+/// A list whose pages expired, or sets that changed meanwhile, begin everything anew so often.
 const RESTARTS: usize = 2;
 /// Secrets asked for at a time.
 const SECRETS_AT_A_TIME: usize = 8;
@@ -76,45 +77,103 @@ impl Known {
 
 /// Lists everything in `namespaces`, or everywhere.
 ///
+/// Proxies and sets are two lists, of two moments. A key that went from the one kind to the other in
+/// between would be in neither, and its machine wanted by nobody: so sets are listed before Proxies and
+/// looked at once more after them, and a set that was made or changed meanwhile begins everything anew.
+///
 /// # Errors
 /// When not even one list could be begun: nobody knows anything then.
 pub async fn read(cluster: &Cluster, namespaces: Option<&BTreeSet<String>>) -> Result<Snapshot, ClusterError> {
-    let mut snapshot = Snapshot::default();
-    snapshot.objects.complete = true;
-    snapshot.objects.namespaces = namespaces.cloned();
     let places: Vec<Option<&str>> =
         namespaces.map_or_else(|| vec![None], |names| names.iter().map(|name| Some(name.as_str())).collect());
+    let mut restarts = 0;
+    let mut snapshot = loop {
+        let mut snapshot = gather(cluster, &places).await?;
+        if !snapshot.objects.complete {
+            break snapshot;
+        }
+        match sets_stand(cluster, &places, &snapshot).await {
+            Ok(true) => break snapshot,
+            Ok(false) if restarts < RESTARTS => restarts += 1,
+            Ok(false) => {
+                let message = "they changed each time while proxies were listed".to_owned();
+                snapshot.broke_off(ClusterError::Lost { what: "list proxysets".to_owned(), message });
+                break snapshot;
+            }
+            Err(trouble) => {
+                snapshot.broke_off(trouble);
+                break snapshot;
+            }
+        }
+    };
+    snapshot.objects.namespaces = namespaces.cloned();
+    snapshot.read_secrets(cluster).await;
+    Ok(snapshot)
+}
+
+/// Every list once, sets first.
+async fn gather(cluster: &Cluster, places: &[Option<&str>]) -> Result<Snapshot, ClusterError> {
+    let mut snapshot = Snapshot::default();
+    snapshot.objects.complete = true;
     let mut begun = false;
-    for (resource, is_set) in [(proxies(), false), (proxy_sets(), true)] {
-        for place in &places {
-            let (objects, trouble) = list(cluster, &resource, *place).await;
+    for (resource, is_set) in [(proxy_sets(), true), (proxies(), false)] {
+        for place in places {
+            let api = api(cluster, &resource, *place);
+            let (objects, trouble) = list(cluster, &resource, *place, async |params| api.list(params).await).await;
             begun |= trouble.is_none() || !objects.is_empty();
             for object in objects {
                 snapshot.take(object, is_set);
             }
             if let Some(trouble) = trouble {
-                snapshot.objects.complete = false;
-                snapshot.troubles.push(trouble);
+                snapshot.broke_off(trouble);
             }
         }
     }
-    if !begun && let Some(trouble) = snapshot.troubles.first().cloned() {
-        return Err(trouble);
+    // Of a key that both give, the single proxy is the one that counts.
+    snapshot.objects.objects.sort_by_key(|object| object.is_set);
+    match snapshot.troubles.first() {
+        Some(trouble) if !begun => Err(trouble.clone()),
+        _ => Ok(snapshot),
     }
-    snapshot.read_secrets(cluster).await;
-    Ok(snapshot)
 }
 
-/// One list to its end, as far as it goes, and why it goes no further.
-async fn list(
+/// Whether every set that is there now was there, as it is.
+async fn sets_stand(cluster: &Cluster, places: &[Option<&str>], snapshot: &Snapshot) -> Result<bool, ClusterError> {
+    let known: BTreeSet<(&str, i64)> =
+        snapshot.sets.values().map(|known| (known.uid.as_str(), known.generation)).collect();
+    let resource = proxy_sets();
+    for place in places {
+        let api = api(cluster, &resource, *place);
+        let (sets, trouble) = list(cluster, &resource, *place, async |params| api.list_metadata(params).await).await;
+        if let Some(trouble) = trouble {
+            return Err(trouble);
+        }
+        let stands = |metadata: &ObjectMeta| {
+            metadata.deletion_timestamp.is_some()
+                || known
+                    .contains(&(metadata.uid.as_deref().unwrap_or_default(), metadata.generation.unwrap_or_default()))
+        };
+        if !sets.iter().all(|set| stands(&set.metadata)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn api(cluster: &Cluster, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, resource),
+        None => Api::all_with(cluster.client.clone(), resource),
+    }
+}
+
+/// One list to its end, page by page, as far as it goes, and why it goes no further.
+async fn list<T: Clone>(
     cluster: &Cluster,
     resource: &ApiResource,
     namespace: Option<&str>,
-) -> (Vec<DynamicObject>, Option<ClusterError>) {
-    let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, resource),
-        None => Api::all_with(cluster.client.clone(), resource),
-    };
+    page: impl AsyncFn(&ListParams) -> Result<ObjectList<T>, kube::Error>,
+) -> (Vec<T>, Option<ClusterError>) {
     let what = match namespace {
         Some(namespace) => format!("list {} in {namespace}", resource.plural),
         None => format!("list {}", resource.plural),
@@ -124,7 +183,7 @@ async fn list(
         let mut objects = Vec::new();
         let mut params = ListParams::default().limit(PAGE);
         loop {
-            match cluster.bounded(&what, api.list(&params)).await {
+            match cluster.bounded(&what, page(&params)).await {
                 Ok(page) => {
                     objects.extend(page.items);
                     match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -144,6 +203,11 @@ async fn list(
 }
 
 impl Snapshot {
+    fn broke_off(&mut self, trouble: ClusterError) {
+        self.objects.complete = false;
+        self.troubles.push(trouble);
+    }
+
     fn take(&mut self, mut object: DynamicObject, is_set: bool) {
         let (Some(name), Some(namespace)) = (object.metadata.name.clone(), object.metadata.namespace.clone()) else {
             return;

@@ -291,6 +291,29 @@ fn a_set_of_the_cluster_has_members_and_a_status_of_its_own() {
 }
 
 #[test]
+fn l13_a_proxy_that_becomes_a_member_while_lists_are_read_is_wanted() {
+    let (lab, _) = settled();
+    let api = wants(
+        &lab,
+        vec![proxy("a", &spec("h1", 3128)), proxy("b", &spec("h2", 3128)), proxy("web-0", &spec("h1", 3128))],
+    );
+    let ended = lab.run(&format!("{APPLY} --save-recorded ."));
+    assert!(ended.stdout.contains("1 created"), "{}{}", ended.stdout, ended.stderr);
+    drop(api);
+    // Its Proxy is gone already, and the set that has it is there for whoever asks a second time.
+    let api = wants(&lab, vec![proxy("a", &spec("h1", 3128)), proxy("b", &spec("h2", 3128))]);
+    let mut set = proxy("web", &json!({"replicas": 1, "template": {"spec": spec("h1", 3128)}}));
+    set["kind"] = json!("ProxySet");
+    api.sets(vec![set]);
+    let none = ResponseTemplate::new(200).set_body_json(json!({
+        "apiVersion": "egress-plan.dev/v1alpha1", "kind": "ProxySetList", "metadata": {}, "items": [],
+    }));
+    api.instead(Instead { method: "GET", path: "/proxysets", query: "", times: 1, answer: none });
+    let ended = lab.run(DIFF);
+    assert_eq!((ended.code, last_line(&ended)), (Some(0), "No changes."), "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
 fn one_key_of_a_file_and_of_the_cluster_is_an_error() {
     let (lab, _) = settled();
     let _api = wants(&lab, vec![proxy("a", &spec("h1", 3128)), proxy("b", &spec("h2", 3128))]);
