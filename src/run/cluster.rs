@@ -237,6 +237,7 @@ impl InCluster {
         let written = tokio::select! {
             written = tokio::time::timeout(PUBLISH, self.write(report, json, known, context)) => written.is_ok(),
             () = stop.overdue() => false,
+            () = self.lost() => false,
         };
         if !written {
             context.terminal.say("not everything was written into the cluster in time");
@@ -247,6 +248,10 @@ impl InCluster {
         let cluster = &self.looked.cluster;
         let mut troubles = Vec::new();
         let lost = self.lease.as_ref().is_some_and(|held| held.lost.is_cancelled());
+        // First, since clients go by it.
+        if self.inventory && ended_well && !lost {
+            self.write_inventory(report, &mut troubles, context).await;
+        }
         if lost {
             context
                 .terminal
@@ -271,14 +276,19 @@ impl InCluster {
                 Err(error) => troubles.push(error),
             }
         }
-        if self.inventory && ended_well && !lost {
-            self.write_inventory(report, &mut troubles, context).await;
-        }
         for trouble in troubles.iter().take(TOLD) {
             context.terminal.say(&format!("not written into the cluster: {trouble}"));
         }
         if let Some(more) = troubles.len().checked_sub(TOLD).filter(|more| *more > 0) {
             context.terminal.say(&format!("and {more} more"));
+        }
+    }
+
+    /// Ends in the moment in which the lease is lost; one that was lost before is heeded where it matters.
+    async fn lost(&self) {
+        match &self.lease {
+            Some(held) if !held.lost.is_cancelled() => held.lost.cancelled().await,
+            _ => std::future::pending().await,
         }
     }
 

@@ -64,7 +64,12 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
         (PlanFormat::Json, _) => json.clone(),
         (PlanFormat::Markdown, outcome) => markdown::comment(plan, outcome.as_ref(), markdown::MAX_BYTES),
     };
-    let inventory = order.inventory.filter(|_| end.is_ok() && code != ExitCode::Interrupted);
+    // Of a list that broke off, nobody knows which proxies are missing.
+    let whole = end.is_ok() && code != ExitCode::Interrupted && !desired.broke_off();
+    if desired.broke_off() && order.inventory.is_some() {
+        context.terminal.say("the list of proxies is not whole, so the inventory is left as it is");
+    }
+    let inventory = order.inventory.filter(|_| whole);
     let written = every([
         context.terminal.data(shown.as_bytes()),
         order.output.json_into.as_deref().map_or(Ok(()), |path| planning::write_file(path, &json)),
@@ -72,8 +77,7 @@ pub async fn tell(execution: &Execution<'_>, ended: &Ended) -> CommandResult {
         inventory.map_or(Ok(()), |path| write_inventory(path, &Format::Json, &report)),
     ]);
     if let Some(cluster) = order.cluster {
-        let ended_well = end.is_ok() && code != ExitCode::Interrupted;
-        cluster.publish(&report, &json, (*looked, ended_well), (signals, context)).await;
+        cluster.publish(&report, &json, (*looked, whole), (signals, context)).await;
     }
     Failure::prefer(end, written)
 }

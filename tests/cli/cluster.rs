@@ -107,7 +107,7 @@ fn a_run_writes_status_events_report_and_inventory_and_an_unchanged_fleet_costs_
     assert_eq!(again.bodies("POST", "/events"), Vec::<Value>::new());
     let maps = again.bodies("POST", "/namespaces/egress/configmaps");
     assert_eq!(maps.len(), 2, "a report and an inventory: {maps:?}");
-    let report: Value = serde_json::from_str(maps[0]["data"]["report.json"].as_str().expect("text")).expect("JSON");
+    let report: Value = serde_json::from_str(maps[1]["data"]["report.json"].as_str().expect("text")).expect("JSON");
     assert_eq!(report["run"]["result"], "succeeded");
 }
 
@@ -124,7 +124,7 @@ fn a_list_is_read_page_by_page_and_begun_anew_when_its_pages_expire() {
 }
 
 #[test]
-fn l13_r27_a_list_that_is_not_whole_deletes_nothing() {
+fn l13_r27_a_list_that_is_not_whole_deletes_nothing_and_leaves_the_inventory() {
     let pages = |api: &Api| {
         api.pages_of(1);
         let answer = refusal(500, "InternalError", "etcdserver: request timed out");
@@ -150,7 +150,8 @@ fn l13_r27_a_list_that_is_not_whole_deletes_nothing() {
         let api = wants(&lab, all[..wanted].to_vec());
         trouble(&api);
         let before = (lab.read("h1.yaml"), lab.read("h2.yaml"));
-        let ended = lab.run(&format!("{APPLY} --save-recorded ."));
+        lab.write("inventory.json", "{\"of\": \"the run before\"}");
+        let ended = lab.run(&format!("{APPLY} --save-recorded . --inventory inventory.json --cluster-inventory"));
         assert_eq!(ended.code, Some(4), "{story}: {}{}", ended.stdout, ended.stderr);
         assert!(ended.stderr.contains("not whole, so nothing is deleted"), "{story}: {}", ended.stderr);
         assert!(ended.stdout.contains("The list of proxies is incomplete"), "{story}: {}", ended.stdout);
@@ -159,6 +160,8 @@ fn l13_r27_a_list_that_is_not_whole_deletes_nothing() {
         };
         let after = (lab.read("h1.yaml"), lab.read("h2.yaml"));
         assert_eq!((names(&before.0), names(&before.1)), (names(&after.0), names(&after.1)), "{story}");
+        assert_eq!(lab.read("inventory.json"), "{\"of\": \"the run before\"}", "{story}");
+        assert!(api.bodies("POST", "/configmaps").is_empty(), "{story}: {:?}", api.asked());
     }
 }
 
