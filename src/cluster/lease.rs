@@ -103,9 +103,9 @@ impl Lease {
                 }
             };
             // A dead holder's lease of which there is no record has to be watched for its whole life.
-            let watched = seen.as_ref().map(|seen| seen.life).filter(|life| *life <= WATCH);
-            let patience = timeout.max(watched.unwrap_or_default());
-            let remaining = patience.saturating_sub(begun.elapsed());
+            let watched = seen.as_ref().filter(|seen| seen.life <= WATCH);
+            let over = watched.map(|seen| (seen.life + QUICKER).saturating_sub(seen.since.elapsed()));
+            let remaining = timeout.saturating_sub(begun.elapsed()).max(over.unwrap_or_default());
             if remaining.is_zero() {
                 let lease = format!("{}/{name}", cluster.namespace);
                 return Err(NotHeld::Other { lease, holder: holder_there, left });

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::source::Snapshot;
-use crate::plan::ProxyKey;
+use crate::plan::{HostRef, ProxyKey};
 use crate::report::document as report;
 use crate::report::document::{ConditionStatus, ConditionType, Memory, ProxyReport, Remembered};
 
@@ -169,20 +169,23 @@ fn started_at(report: &ProxyReport, before: Option<&Machine>) -> Option<Timestam
 pub fn memory(snapshot: &Snapshot) -> Memory {
     let mut memory = Memory::default();
     let mut remember = |key: ProxyKey, machine: Machine, conditions: &[Condition]| {
-        if let (Some(_), Some(instance), Some(host)) = (&machine.uuid, machine.instance, machine.host)
-            && let Ok(host) = host.parse()
-        {
-            memory.machines.entry(host).or_default().insert(instance);
+        let host: Option<HostRef> = machine.host.and_then(|host| host.parse().ok());
+        if let (Some(_), Some(instance), Some(host)) = (&machine.uuid, machine.instance, &host) {
+            memory.machines.entry(host.clone()).or_default().insert(instance);
         }
         let addresses: Vec<IpAddr> = machine.ip.and_then(|ip| ip.parse().ok()).into_iter().collect();
         let remembered = Remembered {
+            host,
             uuid: machine.uuid,
             usable: !addresses.is_empty(),
             addresses,
             conditions: conditions.iter().filter_map(Condition::read).collect(),
             at: machine.started_at,
         };
-        memory.proxies.insert(key, remembered);
+        // A Proxy that was a member before has no status of its own yet.
+        if remembered.uuid.is_some() || !memory.proxies.contains_key(&key) {
+            memory.proxies.insert(key, remembered);
+        }
     };
     for (set, known) in &snapshot.sets {
         let status: ProxySetStatus = known.status();
@@ -226,11 +229,13 @@ pub fn of_set(members: &[&ProxyReport], before: &ProxySetStatus, generation: i64
         message: cut(&message),
         observed_generation: Some(generation),
     };
+    let mut by_index = members.to_vec();
+    by_index.sort_by_key(|member| (member.key.name().len(), member.key.name()));
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     ProxySetStatus {
         replicas: count(members.len()),
         ready_replicas: count(members.iter().filter(|member| member.usable).count()),
-        members: members.iter().take(MEMBERS).map(|member| of_member(member, &before.members)).collect(),
+        members: by_index.iter().take(MEMBERS).map(|member| of_member(member, &before.members)).collect(),
         observed_generation: Some(generation),
         conditions: vec![condition],
     }

@@ -144,9 +144,8 @@ impl Loaded {
         for (key, proxy) in &mut self.desired.proxies {
             let Mode::Managed(managed) = &mut proxy.mode else { continue };
             let Some(places) = seen.get(key).filter(|_| managed.resolved.is_err()) else { continue };
-            if !places.contains(&managed.place)
-                && let Some(place) = places.first()
-            {
+            // Of two, in the middle of a move, neither is known to be the one that is wanted.
+            if let (1, Some(place)) = (places.len(), places.first()) {
                 managed.place = (*place).clone();
             }
         }

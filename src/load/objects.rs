@@ -181,15 +181,27 @@ fn block(keys: Vec<ProxyKey>, why: &str, origin: &str, node: Option<&Node>, join
         _ => 0,
     };
     let protect = spec.and_then(|spec| spec.get("protect")).is_some_and(|it| matches!(it.value, Value::Bool(true)));
+    let labels = labels(node);
     for (index, key) in keys.into_iter().enumerate() {
         let place = HostRef { entry: entry.clone(), host: host(index) };
         let spec = MachineSpec { image: String::new(), machine_type: String::new(), user_data: None, network: None };
         let managed = Managed { place, port, protect, spec, resolved: Err(why.to_owned()) };
         let mode = Mode::Managed(Box::new(managed));
-        let proxy = Proxy { key: key.clone(), origin: origin.to_owned(), labels: BTreeMap::new(), mode };
+        let proxy = Proxy { key: key.clone(), origin: origin.to_owned(), labels: labels.clone(), mode };
         let own = format!("{origin}:");
         if join.proxies.get(&key).is_none_or(|there| there.origin.starts_with(&own)) {
             join.proxies.insert(key, proxy);
         }
     }
+}
+
+/// Labels of an object, and of its template where it is a set: clients choose proxies by them.
+fn labels(node: Option<&Node>) -> BTreeMap<String, String> {
+    let own = node.and_then(|node| node.get("metadata")?.get("labels"));
+    let template = node.and_then(|node| node.get("spec")?.get("template")?.get("metadata")?.get("labels"));
+    let entries = [own, template].into_iter().flatten().filter_map(|labels| match &labels.value {
+        Value::Map(entries) => Some(entries),
+        _ => None,
+    });
+    entries.flatten().filter_map(|entry| Some((entry.key.clone(), entry.value.text()?.to_owned()))).collect()
 }

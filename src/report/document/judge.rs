@@ -45,7 +45,8 @@ enum Machine<'a> {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(input: &'a ReportInput<'a>, proxy: &'a Proxy) -> Self {
-        Self { input, proxy, before: input.before.and_then(|before| before.proxies.get(&proxy.key)) }
+        let before = input.before.and_then(|before| before.proxies.get(&proxy.key));
+        Self { input, proxy, before: before.filter(|before| !gone(input, proxy, before)) }
     }
 
     pub(super) fn report(&self) -> ProxyReport {
@@ -203,6 +204,11 @@ impl<'a> Judge<'a> {
         action: Option<&ActionReport>,
     ) -> (AddressState, Vec<IpAddr>) {
         match machine {
+            Machine::HostUnknown(_) if self.before.is_some_and(|before| !before.addresses.is_empty()) => {
+                // A manifest that was edited meanwhile says nothing of the machine that is there.
+                let before = self.before.map(|before| before.addresses.clone());
+                return (AddressState::Stale, before.unwrap_or_default());
+            }
             Machine::Absent => return (AddressState::Pending, Vec::new()),
             Machine::Seen(instance) if instance.power != Power::Running => return (AddressState::Pending, Vec::new()),
             Machine::Doubtful if !matches!(asked, Address::Known(known) if !known.is_empty()) => {
@@ -210,10 +216,21 @@ impl<'a> Judge<'a> {
             }
             _ => {}
         }
-        // The manifest's addresses are those of the machine unless it is still to be replaced.
+        // Its mark says which addresses the machine was made with; else they are the manifest's, unless it
+        // is still to be replaced.
         let outdated = matches!(planned.map(|action| &action.kind), Some(ActionKind::Replace { .. }))
             && !action.is_some_and(ActionReport::succeeded);
+        let marked = match machine {
+            Machine::Seen(instance) => instance.mark().map(|mark| mark.addresses.as_slice()).unwrap_or_default(),
+            _ => &[],
+        };
+        let marked: Vec<IpAddr> = marked
+            .iter()
+            .filter_map(|address| address.trim().parse::<ipnet::IpNet>().ok())
+            .map(|it| it.addr())
+            .collect();
         let fixed: Vec<IpAddr> = match &managed.spec.network {
+            _ if !marked.is_empty() => marked,
             Some(network) if !outdated => network.addresses.iter().map(ipnet::IpNet::addr).collect(),
             _ => Vec::new(),
         };
@@ -418,6 +435,17 @@ impl<'a> Judge<'a> {
         );
         Finding::new(Phase::Failed, ConditionStatus::False, Reason::BootDeadlineExceeded, message).hint(Some(hint))
     }
+}
+
+/// Whether what is remembered is of a machine on another host, which answers and has it no more: the
+/// proxy moved, and its new host alone may be silent.
+fn gone(input: &ReportInput<'_>, proxy: &Proxy, before: &Remembered) -> bool {
+    let (Mode::Managed(managed), Some(host)) = (&proxy.mode, &before.host) else { return false };
+    let Some(HostState::Known(view)) = input.observed.hosts.get(host) else { return false };
+    let runs = |instance: &Instance| {
+        before.uuid.as_deref() == Some(instance.uuid.as_str()) && instance.power == Power::Running
+    };
+    *host != managed.place && !view.instances.iter().any(runs)
 }
 
 impl<'a> Machine<'a> {

@@ -24,6 +24,8 @@ pub struct Memory {
 /// What is remembered of a proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remembered {
+    /// Where its machine was.
+    pub host: Option<HostRef>,
     /// UUID of its machine.
     pub uuid: Option<String>,
     /// Whether clients were sent to it.
@@ -53,6 +55,7 @@ impl From<Report> for Memory {
         let at = Some(report.run.ended_at);
         let proxies = report.proxies.into_iter().map(|proxy| {
             let remembered = Remembered {
+                host: proxy.host,
                 uuid: proxy.uuid,
                 usable: proxy.usable,
                 addresses: proxy.addresses,

@@ -9,7 +9,7 @@ use super::super::fixture::{
 use super::super::json;
 use super::*;
 use crate::apply::{ActionOutcome, StepResult};
-use crate::plan::{HostState, MarkState, Power, Standing};
+use crate::plan::{HostState, MarkState, Mode, Network, Power, Standing};
 
 fn one(report: &Report) -> &ProxyReport {
     report.proxy(&key("a/b")).expect("the proxy is in the report")
@@ -89,6 +89,45 @@ fn l10_a_host_that_does_not_answer_takes_nothing_out_of_use() {
     assert_eq!(provisioned(&report), (ConditionStatus::Unknown, Reason::HostUnknown));
     assert_eq!(proxy.uuid, Some(uuid("a/b")), "the next run still knows which machine it was");
     assert_eq!(report.summary.unknown_hosts, 1);
+}
+
+fn edited(fleet: &mut Fleet, address: &str) {
+    let proxy = fleet.desired.proxies.get_mut(&key("a/b")).expect("wanted");
+    let Mode::Managed(managed) = &mut proxy.mode else { panic!("managed") };
+    let addresses = vec![address.parse().expect("an address")];
+    managed.spec.network = Some(Network { addresses, gateway: None, nameservers: Vec::new() });
+}
+
+#[test]
+fn l10_an_address_that_only_the_manifest_has_is_nobodys_on_a_silent_host() {
+    let mut fleet = after_a_good_run();
+    let before = one(&fleet.report()).ip;
+    edited(&mut fleet, "192.0.2.99/24");
+    fleet.lose("lab/h1");
+    let report = fleet.report();
+    assert_eq!((one(&report).ip, one(&report).address_state), (before, AddressState::Stale));
+}
+
+#[test]
+fn a_machine_that_is_not_replaced_yet_has_the_addresses_of_its_mark() {
+    let mut fleet = after_a_good_run();
+    mark(fleet.machine("a/b")).addresses = vec!["192.0.2.98/24".to_owned()];
+    fleet.machine("a/b").address = Address::Unknown("no agent".to_owned());
+    edited(&mut fleet, "192.0.2.99/24");
+    let report = fleet.report();
+    assert_eq!((one(&report).ip, one(&report).address_state), (Some(ip("192.0.2.98")), AddressState::Configured));
+}
+
+#[test]
+fn l10_a_proxy_that_moves_to_a_silent_host_is_remembered_while_its_machine_runs() {
+    let mut fleet = after_a_good_run();
+    fleet.want(managed("a/b", "lab/h2"));
+    fleet.lose("lab/h2");
+    let report = fleet.report();
+    assert_eq!((one(&report).usable, one(&report).address_state), (true, AddressState::Stale));
+
+    fleet.machine("a/b").power = Power::Off("shut off".to_owned());
+    assert!(!one(&fleet.report()).usable, "its old host answers, and nothing runs there");
 }
 
 #[test]
@@ -319,7 +358,7 @@ fn an_endpoint_is_listed_as_it_is() {
 fn a_placement_that_cannot_be_resolved_blocks_that_proxy_alone() {
     let mut fleet = Fleet::of_one();
     let mut lost = managed("a/lost", "lab/h1");
-    if let crate::plan::Mode::Managed(managed) = &mut lost.mode {
+    if let Mode::Managed(managed) = &mut lost.mode {
         managed.resolved = Err("the config has no image debian-14".to_owned());
     }
     fleet.want(lost);
