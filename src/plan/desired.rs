@@ -36,6 +36,14 @@ impl Desired {
     pub fn broke_off(&self) -> bool {
         !self.complete && self.source.is_some()
     }
+
+    /// Whether the config has a host, under its name or a former one.
+    #[must_use]
+    pub fn has_host(&self, host: &HostRef) -> bool {
+        self.hosts.iter().any(|(place, settings)| {
+            place.entry == host.entry && (place.host == host.host || settings.aliases.contains(&host.host))
+        })
+    }
 }
 
 /// What the config says about a host that matters for planning.

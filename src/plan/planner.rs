@@ -77,10 +77,7 @@ impl Draft<'_> {
             }
         }
         for (place, names) in &self.policy.previously {
-            let known = self.desired.hosts.iter().any(|(other, settings)| {
-                other.entry == place.entry && (other.host == place.host || settings.aliases.contains(&place.host))
-            });
-            if !known && !names.is_empty() {
+            if !self.desired.has_host(place) && !names.is_empty() {
                 self.notes.insert(format!(
                     "{place} had {} before and is not in the config any more; nobody looks after them (retired: true is the way to take a host out)",
                     count(names.len(), "machine")

@@ -203,12 +203,13 @@ impl<'a> Judge<'a> {
         planned: Option<&Action>,
         action: Option<&ActionReport>,
     ) -> (AddressState, Vec<IpAddr>) {
+        // A manifest that was edited meanwhile says nothing of the machine that is there.
+        if let (Machine::HostUnknown(_), Some(before)) = (machine, self.before)
+            && !before.addresses.is_empty()
+        {
+            return (AddressState::Stale, before.addresses.clone());
+        }
         match machine {
-            Machine::HostUnknown(_) if self.before.is_some_and(|before| !before.addresses.is_empty()) => {
-                // A manifest that was edited meanwhile says nothing of the machine that is there.
-                let before = self.before.map(|before| before.addresses.clone());
-                return (AddressState::Stale, before.unwrap_or_default());
-            }
             Machine::Absent => return (AddressState::Pending, Vec::new()),
             Machine::Seen(instance) if instance.power != Power::Running => return (AddressState::Pending, Vec::new()),
             Machine::Doubtful if !matches!(asked, Address::Known(known) if !known.is_empty()) => {

@@ -54,21 +54,14 @@ fn remembered(
         }
     };
     for (host, instances) in &before.machines {
-        if !configured(input, host) {
+        if !input.desired.has_host(host) {
             remember(host.to_string(), instances.clone());
         }
     }
     for missing in before.missing.iter().filter(|missing| missing.seen_on.is_none()) {
-        let back = missing.host.parse().is_ok_and(|host| configured(input, &host));
+        let back = missing.host.parse().is_ok_and(|host| input.desired.has_host(&host));
         if !back {
             remember(missing.host.clone(), missing.instances.iter().cloned().collect());
         }
     }
-}
-
-fn configured(input: &ReportInput<'_>, host: &HostRef) -> bool {
-    let mut hosts = input.desired.hosts.iter();
-    hosts.any(|(place, settings)| {
-        place.entry == host.entry && (place.host == host.host || settings.aliases.contains(&host.host))
-    })
 }
